@@ -1,0 +1,132 @@
+# Kedge: one word per job. `make help` lists them. A fresh clone needs Python 3.11 and make, nothing else.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+PY := $(BIN)/python
+BUILD := build
+
+MEMBERS := proto proto/clients/python migrations services/bandit
+MEMBER_FILES := $(addsuffix /pyproject.toml,$(MEMBERS))
+PROTOS := $(sort $(shell find proto/kedge -name '*.proto' 2>/dev/null))
+IMAGE := proto/gen/kedge.binpb
+BASELINE := proto/baseline.binpb
+
+# Stamps: a second `make` does nothing until an input changes.
+VENV_STAMP := $(VENV)/.uv-installed
+SETUP_STAMP := $(VENV)/.workspace-installed
+
+##@ Run
+.PHONY: help
+help: ## list these verbs
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(SETUP_STAMP) $(IMAGE) ## virtual environment from the hash-pinned lock, workspace installed, stubs generated
+
+.PHONY: demo
+demo: setup ## the whole story: three tenants on real data, an embedded PostgreSQL, a printed report and build/demo/report.html
+	$(BIN)/kedge demo $(ARGS)
+
+##@ Check
+.PHONY: test
+test: lint types contracts proto-lint ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
+	$(PY) -m pytest $(ARGS)
+
+.PHONY: lint
+lint: setup ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: setup ## mypy --strict over services, client, migrations and tests
+	$(BIN)/mypy
+
+.PHONY: contracts
+contracts: setup ## import contracts: layers, siblings, no training stack in the bandit
+	$(BIN)/lint-imports --cache-dir $(BUILD)/.import_linter_cache
+
+.PHONY: proto-lint
+proto-lint: $(IMAGE) ## buf: STANDARD lint, and breaking changes against the last release's image
+	$(BIN)/buf lint $(IMAGE) --config proto/buf.yaml
+	@if git cat-file -e HEAD:$(BASELINE) 2>/dev/null; then \
+		$(BIN)/buf breaking $(IMAGE) --against $(BASELINE) --config proto/buf.yaml; \
+	else \
+		echo "buf breaking: skipped, no $(BASELINE) is committed yet (the first release commits it)"; \
+	fi
+
+.PHONY: bench
+bench: setup ## figures with their bars and controls, into build/bench (ONLY=name for one)
+	$(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+##@ Change
+.PHONY: proto
+proto: $(IMAGE) proto-lint ## stubs and the descriptor image from proto/kedge, then buf
+
+.PHONY: format
+format: setup ## rewrite imports and layout in place
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: golden
+golden: setup ## regenerate the golden files under tests/golden; review the diff like code
+	$(PY) -m tests.golden $(ARGS)
+
+COMPILE = $(UV) pip compile --quiet --python $(PY) --python-version 3.11 --python-platform linux --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" \
+	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit) $(ARGS)
+
+.PHONY: lock
+lock: $(VENV_STAMP) ## recompute requirements/*.lock; pins stay unless asked to move (ARGS=--upgrade)
+	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
+	$(COMPILE) services/bandit/pyproject.toml migrations/pyproject.toml --all-extras -o requirements/bandit.lock
+	$(COMPILE) $(MEMBER_FILES) requirements/dev.in --all-extras -c requirements/bandit.lock -o requirements/dev.lock
+
+.PHONY: clean
+clean: ## remove everything that a target made
+	rm -rf $(VENV) $(BUILD) proto/gen .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+##@ Machine
+# The one list of Debian packages that tests need beyond Python. Empty so far: PostgreSQL comes in a wheel.
+SYSTEM_PACKAGES :=
+
+.PHONY: test-system-deps
+test-system-deps: ## install the Debian packages that the system tests need (root or sudo)
+	@if [ -z "$(strip $(SYSTEM_PACKAGES))" ]; then \
+		echo "no system package is needed"; \
+	elif ! command -v apt-get >/dev/null; then \
+		echo "no apt-get here: install by hand: $(SYSTEM_PACKAGES)"; \
+	else \
+		run=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		$$run apt-get update -qq && $$run apt-get install -y --no-install-recommends $(SYSTEM_PACKAGES); \
+	fi
+
+# How the environment is made ----------------------------------------------------------------------------------------
+
+$(VENV_STAMP): requirements/bootstrap.lock
+	@found=; \
+	for candidate in $(PYTHON) python3.11 python3 python; do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "Python 3.11 was not found. Install it, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	"$$found" -m venv --clear $(VENV) || { \
+		echo "$$found cannot make a virtual environment (on Debian: apt-get install python3.11-venv)" >&2; exit 1; }
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+	@touch $@
+
+$(SETUP_STAMP): $(VENV_STAMP) requirements/dev.lock $(MEMBER_FILES)
+	$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.lock requirements/bootstrap.lock
+	$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --no-index $(addprefix -e ./,$(MEMBERS))
+	@touch $@
+
+$(IMAGE): $(PROTOS) proto/generate.py | $(SETUP_STAMP)
+	$(PY) proto/generate.py
