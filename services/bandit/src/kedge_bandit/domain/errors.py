@@ -3,6 +3,7 @@
 No leaf knows an HTTP or gRPC code; `adapters/grpc/status.py` alone turns reasons into codes.
 """
 
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 
@@ -18,7 +19,7 @@ class KedgeError(Exception):
 class OutcomeInvalid(KedgeError):
     """Refuse an outcome whose `field` cannot be believed; nothing of it is stored or learned."""
 
-    reason: ClassVar[str] = "OUTCOME_INVALID"
+    reason: ClassVar[str] = "INVALID_OUTCOME"
 
     def __init__(self, *, signal: str, field: str, problem: str) -> None:
         super().__init__(f"{signal} outcome refused: {field} {problem}. Correct it and send it under a new key.")
@@ -27,39 +28,26 @@ class OutcomeInvalid(KedgeError):
         self.problem = problem
 
 
-class OutcomeInFuture(KedgeError):
-    """Refuse an outcome observed further ahead of the clock than skew explains."""
+class OutcomeTimeOutOfRange(KedgeError):
+    """Refuse an outcome observed before its decision, or further ahead of the clock than skew explains."""
 
-    reason: ClassVar[str] = "OUTCOME_IN_FUTURE"
+    reason: ClassVar[str] = "TIME_OUT_OF_RANGE"
 
-    def __init__(self, *, key: str, ahead_seconds: float, limit_seconds: float) -> None:
+    def __init__(self, *, key: str, observed_time: datetime, earliest: datetime, latest: datetime) -> None:
         super().__init__(
-            f"outcome {key!r} lies {ahead_seconds:.3f} s ahead of the clock, {limit_seconds:.0f} s are allowed. "
-            "Set the sender's clock."
+            f"outcome {key!r} observed at {observed_time.isoformat()}, allowed {earliest.isoformat()} to "
+            f"{latest.isoformat()}. Send it with the decision it belongs to, and set the sender's clock."
         )
         self.key = key
-        self.ahead_seconds = ahead_seconds
-        self.limit_seconds = limit_seconds
-
-
-class OutcomeBeforeDecision(KedgeError):
-    """Refuse an outcome observed before the decision it belongs to."""
-
-    reason: ClassVar[str] = "OUTCOME_BEFORE_DECISION"
-
-    def __init__(self, *, key: str, early_seconds: float) -> None:
-        super().__init__(
-            f"outcome {key!r} lies {early_seconds:.3f} s before its decision. "
-            "Send it with the decision it belongs to, and set the sender's clock."
-        )
-        self.key = key
-        self.early_seconds = early_seconds
+        self.observed_time = observed_time
+        self.earliest = earliest
+        self.latest = latest
 
 
 class TrajectoryInvalid(KedgeError):
     """Refuse a trajectory whose `field` cannot be believed."""
 
-    reason: ClassVar[str] = "TRAJECTORY_INVALID"
+    reason: ClassVar[str] = "INVALID_TRAJECTORY"
 
     def __init__(self, *, step: str, field: str, problem: str) -> None:
         super().__init__(f"trajectory refused: {field} of {step} {problem}. Correct it and log the episode again.")
@@ -71,7 +59,7 @@ class TrajectoryInvalid(KedgeError):
 class RewardSpecInvalid(KedgeError):
     """Refuse a reward spec that would let a signal do what it must not; the spec in force stays."""
 
-    reason: ClassVar[str] = "REWARD_SPEC_INVALID"
+    reason: ClassVar[str] = "INVALID_REWARD_SPEC"
 
     def __init__(self, *, rule: str, found: str) -> None:
         super().__init__(f"reward spec refused: {rule}, found {found}. Change the spec so that the rule holds.")
@@ -82,7 +70,7 @@ class RewardSpecInvalid(KedgeError):
 class SignalsInvalid(KedgeError):
     """Refuse reduced signals outside their ranges: a bug of the caller, not of the sender."""
 
-    reason: ClassVar[str] = "SIGNALS_INVALID"
+    reason: ClassVar[str] = "INVALID_VALUE"
 
     def __init__(self, *, field: str, problem: str) -> None:
         super().__init__(f"signals refused: {field} {problem}. Reduce validated outcomes instead of building them.")
@@ -90,12 +78,23 @@ class SignalsInvalid(KedgeError):
         self.problem = problem
 
 
-class SettlementInvalid(KedgeError):
-    """Refuse facts or windows about an episode that contradict each other."""
+class WindowsInvalid(KedgeError):
+    """Refuse settlement windows that never close or close before they open; the policy in force stays."""
 
-    reason: ClassVar[str] = "SETTLEMENT_INVALID"
+    reason: ClassVar[str] = "INVALID_POLICY"
 
-    def __init__(self, *, rule: str, found: str) -> None:
-        super().__init__(f"settlement refused: {rule}, found {found}. Correct the facts or the windows.")
-        self.rule = rule
+    def __init__(self, *, window: str, found: timedelta, longest: timedelta) -> None:
+        super().__init__(f"{window} window refused: {found}. Choose one from 0 to {longest}.")
+        self.window = window
         self.found = found
+        self.longest = longest
+
+
+class FactsInvalid(KedgeError):
+    """Refuse facts about an episode that contradict each other: a bug of the caller, not of the sender."""
+
+    reason: ClassVar[str] = "INVALID_VALUE"
+
+    def __init__(self, *, rule: str) -> None:
+        super().__init__(f"facts of an episode refused: {rule}. Correct the caller that gathered them.")
+        self.rule = rule
