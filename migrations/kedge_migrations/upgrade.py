@@ -1,0 +1,72 @@
+"""Run both trees. Safe to run at every start and by several processes at once: one advisory lock, one query when all is done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+
+_HERE = Path(__file__).parent
+_LOCK = 0x6B656467  # "kedg"
+
+
+def _config(tree: str, connection: Connection | None = None, schema: str | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_HERE / tree))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    config.attributes["schema"] = schema
+    return config
+
+
+def _tenant_head() -> str:
+    head = ScriptDirectory.from_config(_config("tenant")).get_current_head()
+    if head is None:
+        raise RuntimeError("the tenant tree has no revision")
+    return head
+
+
+TENANT_HEAD = _tenant_head()
+
+
+def upgrade(url: str, *, progress: Callable[[str], None] = lambda _line: None) -> int:
+    """Bring the control schema and every tenant schema that is behind to head.
+
+    Args:
+        url: SQLAlchemy URL of the owner, e.g. postgresql+psycopg://owner:…@host/kedge.
+        progress: called with one line per step that changes something.
+
+    Returns:
+        Number of tenant schemas that were upgraded; each in a transaction of its own, so a broken run resumes.
+    """
+    engine = create_engine(url)
+    try:
+        with engine.connect() as guard:
+            guard.execute(text("SELECT pg_advisory_lock(:k)"), {"k": _LOCK})
+            guard.commit()
+            try:
+                with engine.begin() as connection:
+                    command.upgrade(_config("control", connection, "control"), "head")
+                with engine.connect() as connection:
+                    behind = connection.execute(
+                        text("SELECT name, schema_name, role_name FROM control.tenant WHERE revision <> :head ORDER BY name"),
+                        {"head": TENANT_HEAD},
+                    ).all()
+                for name, schema, role in behind:
+                    progress(f"upgrading tenant {name}")
+                    with engine.begin() as connection:
+                        config = _config("tenant", connection, schema)
+                        config.attributes["role"] = role
+                        command.upgrade(config, "head")
+                        connection.execute(
+                            text("UPDATE control.tenant SET revision = :head WHERE name = :name"),
+                            {"head": TENANT_HEAD, "name": name},
+                        )
+                return len(behind)
+            finally:
+                guard.execute(text("SELECT pg_advisory_unlock(:k)"), {"k": _LOCK})
+                guard.commit()
+    finally:
+        engine.dispose()
