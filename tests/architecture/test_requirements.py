@@ -1,0 +1,77 @@
+"""Check that what gets installed is pinned by hash, without addresses, and is what the members ask for."""
+
+import re
+import tomllib
+from itertools import chain
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.architecture.tree import ROOT, project_files
+
+LOCKS = sorted(path.name for path in (ROOT / "requirements").glob("*.lock"))
+MEMBERS = [path for path in project_files() if path.name == "pyproject.toml" and len(path.parts) > 1]
+TRAINING_STACK = {"torch", "transformers", "trl", "peft", "datasets"}
+
+
+def pins(lock: str) -> dict[str, Version]:
+    text = (ROOT / "requirements" / lock).read_text(encoding="utf-8")
+    return {
+        canonicalize_name(name): Version(version)
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)
+    }
+
+
+def asked(member: str) -> list[Requirement]:
+    project = tomllib.loads((ROOT / member / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = chain.from_iterable(project.get("optional-dependencies", {}).values())
+    return [Requirement(line) for line in chain(project["dependencies"], extras)]
+
+
+def test_the_locks_are_there() -> None:
+    assert LOCKS == ["bandit.lock", "bootstrap.lock", "dev.lock"]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_has_hashes_and_no_address(lock: str) -> None:
+    text = (ROOT / "requirements" / lock).read_text(encoding="utf-8")
+    entries = [entry for entry in re.split(r"\n(?=\S)", text) if not entry.startswith("#")]
+    assert entries
+    assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+    assert re.findall(r"\w+://|file:|--index|--find-links|^-e|@ ", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("member", [str(path.parent) for path in MEMBERS])
+def test_the_development_lock_satisfies_each_member(member: str) -> None:
+    found = pins("dev.lock")
+    unmet = [
+        str(requirement)
+        for requirement in asked(member)
+        if not requirement.name.startswith("kedge-")
+        and not (
+            (version := found.get(canonicalize_name(requirement.name)))
+            and requirement.specifier.contains(version, prereleases=True)
+        )
+    ]
+    assert unmet == [], "run `make lock`"
+
+
+def test_development_runs_on_exactly_what_the_bandit_ships_with() -> None:
+    development = pins("dev.lock")
+    assert {name: version for name, version in pins("bandit.lock").items() if development.get(name) != version} == {}
+
+
+def test_the_bandit_has_no_training_stack_in_its_lock() -> None:
+    assert TRAINING_STACK & set(pins("bandit.lock")) == set()
+
+
+def test_all_members_carry_one_version_and_one_licence() -> None:
+    projects = [tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"] for path in MEMBERS]
+    assert {project["version"] for project in projects} == {"0.1.0"}
+    assert {project["license"] for project in projects} == {"Apache-2.0"}
+
+
+def test_no_lock_with_addresses_is_committed() -> None:
+    assert [str(path) for path in project_files() if path.name == "uv.lock"] == []
