@@ -82,11 +82,19 @@ COMPILE = $(UV) pip compile --quiet --python $(PY) --python-version 3.11 --pytho
 	--no-emit-index-url --custom-compile-command "make lock" \
 	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit) $(ARGS)
 
+# A lock is touched only when it changes, so that `make lock` without news rebuilds nothing.
+define relock
+	@mkdir -p $(BUILD)/lock
+	@if [ -f requirements/$(1) ]; then cp requirements/$(1) $(BUILD)/lock/; fi
+	$(COMPILE) $(2) -o $(BUILD)/lock/$(1)
+	@cmp -s $(BUILD)/lock/$(1) requirements/$(1) || cp $(BUILD)/lock/$(1) requirements/$(1)
+endef
+
 .PHONY: lock
 lock: $(VENV_STAMP) ## recompute requirements/*.lock; pins stay unless asked to move (ARGS=--upgrade)
-	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
-	$(COMPILE) services/bandit/pyproject.toml migrations/pyproject.toml --all-extras -o requirements/bandit.lock
-	$(COMPILE) $(MEMBER_FILES) requirements/dev.in --all-extras -c requirements/bandit.lock -o requirements/dev.lock
+	$(call relock,bootstrap.lock,requirements/bootstrap.in)
+	$(call relock,bandit.lock,services/bandit/pyproject.toml migrations/pyproject.toml --all-extras)
+	$(call relock,dev.lock,$(MEMBER_FILES) requirements/dev.in --all-extras -c requirements/bandit.lock)
 
 .PHONY: clean
 clean: ## remove everything that a target made
@@ -113,13 +121,16 @@ test-system-deps: ## install the Debian packages that the system tests need (roo
 $(VENV_STAMP): requirements/bootstrap.lock
 	@found=; \
 	for candidate in $(PYTHON) python3.11 python3 python; do \
-		if "$$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then found=$$candidate; break; fi; \
+		if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
+			found=$$candidate; break; \
+		fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-		echo "Python 3.11 was not found. Install it, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+		echo "Python 3.11 with its venv module was not found (on Debian: apt-get install python3.11 python3.11-venv)." >&2; \
+		echo "Where it has another name: make setup PYTHON=/path/to/python3.11" >&2; \
+		exit 1; \
 	fi; \
-	"$$found" -m venv --clear $(VENV) || { \
-		echo "$$found cannot make a virtual environment (on Debian: apt-get install python3.11-venv)" >&2; exit 1; }
+	"$$found" -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
 	@touch $@
 
