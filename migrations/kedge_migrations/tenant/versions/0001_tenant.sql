@@ -256,6 +256,10 @@ CREATE TABLE {schema}.allocation (
     evidence_sequence bigint NOT NULL,          -- made from the evidence up to here
     evidence_hash text NOT NULL,
     actions text[] NOT NULL,
+    baseline integer NOT NULL,                  -- place of the baseline in actions, from 0
+    floor double precision NOT NULL,
+    uniform_slice double precision NOT NULL,
+    caps double precision[],
     q double precision[] NOT NULL,
     p double precision[] NOT NULL,
     mean double precision[] NOT NULL,

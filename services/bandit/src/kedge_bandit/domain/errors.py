@@ -98,3 +98,171 @@ class FactsInvalid(KedgeError):
     def __init__(self, *, rule: str) -> None:
         super().__init__(f"facts of an episode refused: {rule}. Correct the caller that gathered them.")
         self.rule = rule
+
+
+class InvalidName(KedgeError):
+    """Refuse an id or a resource name that is not of its form."""
+
+    reason: ClassVar[str] = "INVALID_NAME"
+
+    def __init__(self, field: str, found: str, form: str) -> None:
+        super().__init__(f"{field} {found!r} is not valid: use {form}.")
+        self.field = field
+
+
+class InvalidValue(KedgeError):
+    """Refuse a value that cannot be used; state is untouched."""
+
+    reason: ClassVar[str] = "INVALID_VALUE"
+
+    def __init__(self, field: str, found: str, wanted: str) -> None:
+        super().__init__(f"{field} is {found}: send {wanted}.")
+        self.field = field
+
+
+class UndeclaredFeature(KedgeError):
+    """Refuse a context feature that the policy does not declare with that kind."""
+
+    reason: ClassVar[str] = "UNDECLARED_FEATURE"
+
+    def __init__(self, feature: str, kind: str) -> None:
+        super().__init__(f"{feature!r} is not a declared {kind} feature: declare it in the policy or leave it out.")
+        self.feature = feature
+
+
+class ContextTooLarge(KedgeError):
+    """Refuse a context over the documented limits."""
+
+    reason: ClassVar[str] = "CONTEXT_TOO_LARGE"
+
+
+class InvalidPolicy(KedgeError):
+    """Refuse a configuration; the old one stays."""
+
+    reason: ClassVar[str] = "INVALID_POLICY"
+
+
+class UnknownAction(KedgeError):
+    """Refuse an action key that the policy does not have."""
+
+    reason: ClassVar[str] = "UNKNOWN_ACTION"
+
+    def __init__(self, action_key: str) -> None:
+        super().__init__(f"{action_key[:200]!r} is not an action of the policy: read action_keys from GetPolicy.")
+        self.action_key = action_key
+
+
+class InvalidToken(KedgeError):
+    """Refuse a decision token that this service did not sign, or that belongs to something else."""
+
+    reason: ClassVar[str] = "INVALID_TOKEN"
+
+
+class BatchTooLarge(KedgeError):
+    """Refuse a batch over the documented limit; nothing of it is stored."""
+
+    reason: ClassVar[str] = "BATCH_TOO_LARGE"
+
+
+class ReasonRequired(KedgeError):
+    """Refuse a change without a reason of 1 to 1,000 characters."""
+
+    reason: ClassVar[str] = "REASON_REQUIRED"
+
+
+class Unauthenticated(KedgeError):
+    """Refuse a caller whose credential is missing, unknown or revoked."""
+
+    reason: ClassVar[str] = "UNAUTHENTICATED"
+
+
+class TenantDenied(KedgeError):
+    """Refuse a tenant that the credential is not bound to; unknown and foreign tenants look the same."""
+
+    reason: ClassVar[str] = "TENANT_DENIED"
+
+    def __init__(self) -> None:
+        super().__init__("this credential is not bound to that tenant: use a key made for it.")
+
+
+class PermissionDenied(KedgeError):
+    """Refuse a verb that the credential's role does not include."""
+
+    reason: ClassVar[str] = "PERMISSION_DENIED"
+
+
+class PolicyNotFound(KedgeError):
+    """Say that the tenant has no such policy; there is no shared default."""
+
+    reason: ClassVar[str] = "POLICY_NOT_FOUND"
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(f"policy {policy!r} does not exist in this tenant: apply it first.")
+        self.policy = policy
+
+
+class DecisionNotFound(KedgeError):
+    """Say that the tenant has no such decision."""
+
+    reason: ClassVar[str] = "DECISION_NOT_FOUND"
+
+
+class EpisodeNotFound(KedgeError):
+    """Say that the tenant has no such episode."""
+
+    reason: ClassVar[str] = "EPISODE_NOT_FOUND"
+
+
+class ArmNotFound(KedgeError):
+    """Say that the tenant has no such arm."""
+
+    reason: ClassVar[str] = "ARM_NOT_FOUND"
+
+
+class TenantExists(KedgeError):
+    """Refuse to onboard a tenant twice."""
+
+    reason: ClassVar[str] = "TENANT_EXISTS"
+
+
+class IdempotencyConflict(KedgeError):
+    """Refuse a key that was seen with another payload; nothing is applied."""
+
+    reason: ClassVar[str] = "IDEMPOTENCY_CONFLICT"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key!r} was used for another payload: send new facts under a new key.")
+        self.key = key
+
+
+class IllegalTransition(KedgeError):
+    """Refuse a move that the lifecycle does not allow."""
+
+    reason: ClassVar[str] = "ILLEGAL_TRANSITION"
+
+
+class VersionMismatch(KedgeError):
+    """Refuse a change made from an older version: another change came first."""
+
+    reason: ClassVar[str] = "VERSION_MISMATCH"
+
+    def __init__(self, *, expected: int, found: int) -> None:
+        super().__init__(f"the policy is at version {found}, not {expected}: read it again and repeat the change.")
+        self.expected = expected
+        self.found = found
+
+
+class QueueFull(KedgeError):
+    """Push back: the write queue is full; the same request may be sent again after the delay."""
+
+    reason: ClassVar[str] = "QUEUE_FULL"
+
+    def __init__(self, *, retry_seconds: float) -> None:
+        super().__init__(f"the write queue is full: send the same request again in {retry_seconds:g} s.")
+        self.retry_seconds = retry_seconds
+
+
+class StoreUnavailable(KedgeError):
+    """Say that the database could not be reached or refused; the same request may be sent again."""
+
+    reason: ClassVar[str] = "STORE_UNAVAILABLE"

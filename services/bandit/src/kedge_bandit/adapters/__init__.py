@@ -1,0 +1,1 @@
+"""Technologies: each adapter is named after the one it speaks to."""

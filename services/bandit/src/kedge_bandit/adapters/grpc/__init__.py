@@ -1,0 +1,1 @@
+"""gRPC: servicers, the only wire mapping and the only error → code table."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: tables, ledgers and the hot path's group writer."""

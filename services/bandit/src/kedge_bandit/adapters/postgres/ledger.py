@@ -1,0 +1,69 @@
+"""Open one tenant's record for exactly one transaction. Nobody else begins, commits or names a schema."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
+from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
+from kedge_bandit.adapters.postgres.governance import PostgresPolicies
+from kedge_bandit.adapters.postgres.learning import PostgresLearning
+from kedge_bandit.adapters.postgres.tables import TENANT
+from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
+from kedge_bandit.domain.identifiers import TenantId
+
+_UNKNOWN_ROLE = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
+
+
+def schema_of(tenant: TenantId) -> str:
+    """Name the tenant's schema, as control.create_tenant does."""
+    return "t_" + tenant.replace("-", "_")
+
+
+def role_of(tenant: TenantId) -> str:
+    """Name the tenant's role, as control.create_tenant does."""
+    return "kedge_t_" + tenant.replace("-", "_")
+
+
+class PostgresLedger:
+    """One tenant's record, open for one transaction."""
+
+    def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
+        self.tenant = tenant
+        self.policies = PostgresPolicies(tenant, connection)
+        self.audit = PostgresAuditLog(tenant, connection)
+        self.decisions = PostgresDecisions(tenant, connection)
+        self.learning = PostgresLearning(tenant, connection)
+
+
+class PostgresLedgers:
+    """Open ledgers over one engine."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def open(self, tenant: TenantId) -> AsyncIterator[PostgresLedger]:
+        """Open a tenant's ledger under its role; commits on a clean exit, else rolls back.
+
+        Raises:
+            TenantDenied: there is no such tenant; the same error as for a foreign one.
+            StoreUnavailable: the database cannot be reached.
+        """
+        try:
+            connection = await self._engine.connect()
+        except (DBAPIError, OSError) as error:
+            raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
+        async with connection:
+            connection = await connection.execution_options(schema_translate_map={TENANT: schema_of(tenant)})
+            async with connection.begin():
+                try:
+                    await connection.execute(select(func.set_config("role", role_of(tenant), True)))
+                except DBAPIError as error:
+                    if getattr(error.orig, "sqlstate", None) in _UNKNOWN_ROLE:
+                        raise TenantDenied from error
+                    raise
+                yield PostgresLedger(tenant, connection)

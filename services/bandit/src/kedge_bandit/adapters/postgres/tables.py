@@ -1,0 +1,392 @@
+"""Describe the tables that migrations make, for Core statements. `TENANT` is replaced by the tenant's schema per ledger."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
+
+TENANT = "tenant"
+"""Schema token for `schema_translate_map`; no schema of that name exists."""
+
+_metadata = MetaData()
+
+
+def _time(name: str) -> Column[object]:
+    return Column(name, DateTime(timezone=True))
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text)
+
+
+def _big(name: str) -> Column[int]:
+    return Column(name, BigInteger)
+
+
+def _real(name: str) -> Column[float]:
+    return Column(name, Double)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean)
+
+
+def _json(name: str) -> Column[object]:
+    return Column(name, JSONB(none_as_null=True))
+
+
+def _uuid(name: str) -> Column[object]:
+    return Column(name, UUID(as_uuid=False))
+
+
+def _reals(name: str) -> Column[object]:
+    return Column(name, ARRAY(Double))
+
+
+control_tenant = Table(
+    "tenant",
+    _metadata,
+    _text("name"),
+    _text("schema_name"),
+    _text("role_name"),
+    _text("dsn"),
+    _text("revision"),
+    _flag("store_content"),
+    _time("create_time"),
+    schema="control",
+)
+api_key = Table(
+    "api_key",
+    _metadata,
+    _text("key_id"),
+    Column("key_hash", LargeBinary),
+    _text("principal"),
+    _text("role"),
+    _text("tenant"),
+    _time("create_time"),
+    _time("revoke_time"),
+    schema="control",
+)
+token_key = Table(
+    "token_key",
+    _metadata,
+    Column("key_id", Integer),
+    Column("secret", LargeBinary),
+    _time("create_time"),
+    schema="control",
+)
+global_mode_change = Table(
+    "mode_change",
+    _metadata,
+    _big("change_id"),
+    _text("mode"),
+    _time("change_time"),
+    _text("actor"),
+    _text("because"),
+    schema="control",
+)
+
+policy = Table(
+    "policy",
+    _metadata,
+    _text("policy"),
+    _big("policy_version"),
+    _big("configuration_version"),
+    _text("mode"),
+    _big("seed_epoch"),
+    _json("spec"),
+    _time("create_time"),
+    _time("update_time"),
+    schema=TENANT,
+)
+policy_version = Table(
+    "policy_version",
+    _metadata,
+    _text("policy"),
+    _big("policy_version"),
+    _big("configuration_version"),
+    _text("mode"),
+    _big("seed_epoch"),
+    _json("spec"),
+    _time("change_time"),
+    schema=TENANT,
+)
+mode_change = Table(
+    "mode_change",
+    _metadata,
+    _big("change_id"),
+    _text("policy"),
+    _text("mode"),
+    _time("change_time"),
+    schema=TENANT,
+)
+arm = Table(
+    "arm",
+    _metadata,
+    _text("content_hash"),
+    _text("dimension"),
+    _text("name"),
+    _text("content"),
+    _time("create_time"),
+    schema=TENANT,
+)
+quarantine_release = Table(
+    "quarantine_release",
+    _metadata,
+    _big("release_id"),
+    _text("policy"),
+    _text("choice"),
+    _time("release_time"),
+    _flag("done"),
+    schema=TENANT,
+)
+idempotency_key = Table(
+    "idempotency_key",
+    _metadata,
+    _text("scope"),
+    _text("key"),
+    _text("payload_hash"),
+    _time("seen_time"),
+    schema=TENANT,
+)
+decision_key = Table(
+    "decision_key",
+    _metadata,
+    _text("policy"),
+    _text("episode_id"),
+    _uuid("decision_id"),
+    _time("decision_time"),
+    schema=TENANT,
+)
+decision = Table(
+    "decision",
+    _metadata,
+    _uuid("decision_id"),
+    _time("decision_time"),
+    _text("policy"),
+    _text("episode_id"),
+    _text("request_id"),
+    _json("context"),
+    _text("bucket"),
+    Column("available", ARRAY(Text)),
+    _text("action"),
+    _real("propensity"),
+    _big("policy_version"),
+    _big("allocation_version"),
+    _big("seed_epoch"),
+    _text("mode"),
+    _text("reason"),
+    _flag("is_randomised"),
+    _flag("judge_requested"),
+    _real("judge_rate"),
+    _text("shadow_action"),
+    _flag("superseded"),
+    _big("x"),
+    schema=TENANT,
+)
+episode_event = Table(
+    "episode_event",
+    _metadata,
+    _text("key"),
+    _time("receive_time"),
+    _text("kind"),
+    _text("policy"),
+    _text("episode_id"),
+    _uuid("decision_id"),
+    _text("served_action"),
+    _json("trajectory"),
+    _text("source"),
+    _big("x"),
+    schema=TENANT,
+)
+outcome = Table(
+    "outcome",
+    _metadata,
+    _text("key"),
+    _time("receive_time"),
+    _text("policy"),
+    _text("episode_id"),
+    _uuid("decision_id"),
+    _text("signal"),
+    _json("payload"),
+    _text("served_action"),
+    _big("x"),
+    schema=TENANT,
+)
+fold_state = Table(
+    "fold_state",
+    _metadata,
+    _flag("one"),
+    _big("x"),
+    _big("evidence_sequence"),
+    _text("system_identifier"),
+    schema=TENANT,
+)
+episode = Table(
+    "episode",
+    _metadata,
+    _text("policy"),
+    _text("episode_id"),
+    _time("open_time"),
+    _text("state"),
+    _flag("logged"),
+    _uuid("decision_id"),
+    _json("facts"),
+    _time("due_time"),
+    _flag("quarantined"),
+    _big("reward_version"),
+    _big("evidence_sequence"),
+    schema=TENANT,
+)
+unmatched = Table(
+    "unmatched",
+    _metadata,
+    _uuid("decision_id"),
+    _text("key"),
+    _json("payload"),
+    _text("served_action"),
+    _time("receive_time"),
+    schema=TENANT,
+)
+evidence = Table(
+    "evidence",
+    _metadata,
+    _big("evidence_sequence"),
+    _time("settle_time"),
+    _text("policy"),
+    _text("bucket"),
+    _text("action"),
+    _text("episode_id"),
+    _uuid("decision_id"),
+    _big("reward_version"),
+    _big("policy_version"),
+    _time("decision_time"),
+    _real("policy_time"),
+    _real("weight"),
+    _text("weight_reason"),
+    _real("reward"),
+    _flag("vetoed"),
+    _real("veto_weight"),
+    _json("verdict"),
+    schema=TENANT,
+)
+cell = Table(
+    "cell",
+    _metadata,
+    _text("policy"),
+    _text("bucket"),
+    _text("action"),
+    _real("n"),
+    _real("s"),
+    _real("s2"),
+    _real("as_of"),
+    schema=TENANT,
+)
+action_state = Table(
+    "action_state",
+    _metadata,
+    _text("policy"),
+    _text("action"),
+    _real("veto_episodes"),
+    _real("vetoes"),
+    _real("as_of"),
+    _big("configuration_version"),
+    _big("episodes"),
+    _real("reward_sum"),
+    _flag("ineligible"),
+    _real("over_cap"),
+    schema=TENANT,
+)
+policy_state = Table(
+    "policy_state",
+    _metadata,
+    _text("policy"),
+    _big("allocation_version"),
+    _big("policy_version"),
+    _json("self_check"),
+    _text("learning_held"),
+    _text("safety_window"),
+    _flag("budget_spent"),
+    schema=TENANT,
+)
+bucket_state = Table(
+    "bucket_state",
+    _metadata,
+    _text("policy"),
+    _text("bucket"),
+    _big("allocation_version"),
+    _time("publish_time"),
+    _real("n"),
+    schema=TENANT,
+)
+episode_count = Table(
+    "episode_count",
+    _metadata,
+    _text("policy"),
+    _text("name"),
+    _big("count"),
+    schema=TENANT,
+)
+allocation = Table(
+    "allocation",
+    _metadata,
+    _text("policy"),
+    _big("allocation_version"),
+    _time("publish_time"),
+    _text("bucket"),
+    _big("policy_version"),
+    _big("configuration_version"),
+    _big("seed_epoch"),
+    _real("as_of"),
+    _big("evidence_sequence"),
+    _text("evidence_hash"),
+    Column("actions", ARRAY(Text)),
+    Column("baseline", Integer),
+    _real("floor"),
+    _real("uniform_slice"),
+    _reals("caps"),
+    _reals("q"),
+    _reals("p"),
+    _reals("mean"),
+    Column("eligible", ARRAY(Boolean)),
+    _flag("budget_spent"),
+    schema=TENANT,
+)
+audit_event = Table(
+    "audit_event",
+    _metadata,
+    _big("audit_sequence"),
+    _time("event_time"),
+    _text("actor"),
+    _text("verb"),
+    _text("subject"),
+    _text("because"),
+    _text("payload_hash"),
+    _text("previous_hash"),
+    _text("row_hash"),
+    schema=TENANT,
+)
+audit_payload = Table(
+    "audit_payload",
+    _metadata,
+    _text("payload_hash"),
+    _text("payload"),
+    schema=TENANT,
+)
+audit_head = Table(
+    "audit_head",
+    _metadata,
+    _flag("one"),
+    _big("audit_sequence"),
+    _text("row_hash"),
+    schema=TENANT,
+)

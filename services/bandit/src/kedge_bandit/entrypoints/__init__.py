@@ -1,0 +1,1 @@
+"""Processes: server, worker, web, command line; wired by hand in one file."""
