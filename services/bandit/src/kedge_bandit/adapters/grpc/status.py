@@ -1,0 +1,173 @@
+"""Turn errors into gRPC status: the only place that knows both an error's reason and a code.
+
+Every refusal is a google.rpc.Status with one ErrorInfo: the reason, the domain "kedge.dev", and the error's facts.
+"""
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from functools import wraps
+from typing import Any, Final, Never, TypeAlias, TypeVar, cast, overload
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode, aio
+
+from kedge_bandit.domain.errors import KedgeError
+
+ERROR_DOMAIN: Final = "kedge.dev"
+STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
+
+# gRPC carries trailing metadata in at most 8 KiB; a fact is there to be matched on, not to be read.
+_MAX_FACT_CHARACTERS: Final = 256
+_MAX_MESSAGE_CHARACTERS: Final = 1000
+
+_REASONS: Final[dict[StatusCode, str]] = {
+    StatusCode.INVALID_ARGUMENT: """
+        INVALID_VALUE INVALID_NAME UNDECLARED_FEATURE CONTEXT_TOO_LARGE UNKNOWN_DIMENSION INVALID_POLICY
+        INVALID_REWARD_SPEC INVALID_EXPLORATION UNKNOWN_ACTION INVALID_OUTCOME INVALID_TRAJECTORY INVALID_TOKEN
+        TIME_OUT_OF_RANGE BATCH_TOO_LARGE REASON_REQUIRED""",
+    StatusCode.UNAUTHENTICATED: "UNAUTHENTICATED",
+    StatusCode.PERMISSION_DENIED: "TENANT_DENIED PERMISSION_DENIED SECOND_PERSON_REQUIRED",
+    StatusCode.NOT_FOUND: "POLICY_NOT_FOUND DECISION_NOT_FOUND EPISODE_NOT_FOUND ARM_NOT_FOUND",
+    StatusCode.ALREADY_EXISTS: "TENANT_EXISTS IDEMPOTENCY_CONFLICT",
+    StatusCode.FAILED_PRECONDITION: """
+        ILLEGAL_TRANSITION POLICY_FROZEN INCIDENT_OPEN ARM_IN_USE PROPOSAL_REQUIRED""",
+    StatusCode.ABORTED: "VERSION_MISMATCH",
+    StatusCode.RESOURCE_EXHAUSTED: "QUEUE_FULL QUOTA_EXHAUSTED",
+    StatusCode.UNAVAILABLE: "STORE_UNAVAILABLE",
+    StatusCode.INTERNAL: "INTERNAL NUMERICAL_FAILURE",
+    StatusCode.UNIMPLEMENTED: "UNIMPLEMENTED",
+}
+CODES: Final[dict[str, StatusCode]] = {reason: code for code, reasons in _REASONS.items() for reason in reasons.split()}
+"""Code of every reason in error_reason.proto; a test demands that none is missing."""
+
+INTERNAL_MESSAGE: Final = "the server failed on this request: send it again with the same request_id, and report it"
+
+_log = logging.getLogger(__name__)
+
+Context: TypeAlias = aio.ServicerContext[Any, Any]
+_Servicer = TypeVar("_Servicer")
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+
+@overload
+def answering(
+    handler: Callable[[_Servicer, _Request, Context], Coroutine[Any, Any, _Response]],
+) -> Callable[[_Servicer, _Request, Context], Coroutine[Any, Any, _Response]]: ...
+@overload
+def answering(
+    handler: Callable[[_Servicer, _Request, Context], AsyncIterator[_Response]],
+) -> Callable[[_Servicer, _Request, Context], AsyncIterator[_Response]]: ...
+def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a servicer's method raise domain errors; on the way without one it costs a try.
+
+    Args:
+        handler: an async method for a unary answer, an async generator for a stream.
+    """
+    if inspect.isasyncgenfunction(handler):
+        return _streaming(handler)
+
+    @wraps(handler)
+    async def answer(servicer: object, request: object, context: Context) -> object:
+        try:
+            return await handler(servicer, request, context)
+        except aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
+            await refuse(context, error)
+
+    return answer
+
+
+def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable[..., Any]:
+    @wraps(handler)
+    async def answer(servicer: object, request: object, context: Context) -> AsyncIterator[object]:
+        try:
+            async with aclosing(handler(servicer, request, context)) as responses:
+                async for response in responses:
+                    yield response
+        except aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
+            await refuse(context, error)
+
+    return answer
+
+
+async def refuse(context: Context, error: Exception) -> Never:
+    """End the call with the status of an error; what is no domain error is logged and says nothing of itself."""
+    if not isinstance(error, KedgeError):
+        _log.error("rpc.failed", exc_info=error)
+    code, status = status_of(error)
+    details = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
+    await context.abort(code, status.message, trailing_metadata=details)
+
+
+def status_of(error: Exception) -> tuple[StatusCode, status_pb2.Status]:
+    """Build the code and the google.rpc.Status of an error.
+
+    >>> from kedge_bandit.domain.errors import PolicyNotFound
+    >>> code, status = status_of(PolicyNotFound("support"))
+    >>> code.name, status.message
+    ('NOT_FOUND', "policy 'support' does not exist in this tenant: apply it first.")
+    """
+    if not isinstance(error, KedgeError):
+        return status_for("INTERNAL", INTERNAL_MESSAGE)
+    message = str(error) or (type(error).__doc__ or "").splitlines()[0]
+    return status_for(error.reason, message, facts=_facts(error), retry_seconds=getattr(error, "retry_seconds", None))
+
+
+def status_for(
+    reason: str, message: str, *, facts: dict[str, str] | None = None, retry_seconds: float | None = None
+) -> tuple[StatusCode, status_pb2.Status]:
+    """Build the code and the google.rpc.Status of a reason.
+
+    Args:
+        reason: of error_reason.proto, without its prefix.
+        message: a sentence that says what to do.
+        facts: metadata of the ErrorInfo.
+        retry_seconds: when the same request may be sent again, as a RetryInfo.
+    """
+    code = CODES[reason]
+    status = status_pb2.Status(code=_number(code), message=message[:_MAX_MESSAGE_CHARACTERS])
+    info = error_details_pb2.ErrorInfo(reason=reason, domain=ERROR_DOMAIN, metadata=facts or {})
+    status.details.append(_packed(info))
+    if retry_seconds is not None:
+        delay = Duration()
+        delay.FromMicroseconds(round(retry_seconds * 1e6))
+        status.details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
+    return code, status
+
+
+def reason_of(error: grpc.RpcError) -> str:
+    """Read the reason of a refused call, as a client sees it; the code's name when it carries none."""
+    call = cast("grpc.Call", error)
+    for key, value in call.trailing_metadata() or ():
+        if key == STATUS_DETAILS_KEY and isinstance(value, bytes):
+            info = error_details_pb2.ErrorInfo()
+            for detail in status_pb2.Status.FromString(value).details:
+                if detail.Unpack(info):
+                    return info.reason
+    return call.code().name
+
+
+def _facts(error: KedgeError) -> dict[str, str]:
+    public = ((name, value) for name, value in vars(error).items() if not name.startswith("_"))
+    return {name: str(value)[:_MAX_FACT_CHARACTERS] for name, value in public}
+
+
+def _packed(message: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
+
+
+def _number(code: StatusCode) -> int:
+    number: int = code.value[0]
+    return number
