@@ -266,3 +266,39 @@ class StoreUnavailable(KedgeError):
     """Say that the database could not be reached or refused; the same request may be sent again."""
 
     reason: ClassVar[str] = "STORE_UNAVAILABLE"
+
+
+class NumericalFailure(KedgeError):
+    """Say that a computed number cannot be true; nothing is published from it, and the old allocation stays."""
+
+    reason: ClassVar[str] = "NUMERICAL_FAILURE"
+
+    def __init__(self, quantity: str, found: float) -> None:
+        super().__init__(f"{quantity} is {found!r}: freeze the policy, rebuild its evidence and report this.")
+        self.quantity = quantity
+        self.found = found
+
+
+class ExplorationRefused(KedgeError):
+    """Refuse a floor, slice or cap; the ones in force stay."""
+
+    reason: ClassVar[str] = "INVALID_EXPLORATION"
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(f"exploration refused: {'; '.join(problems)}.")
+        self.problems = problems
+
+
+class EvidenceContradicts(KedgeError):
+    """Refuse to fold a log in which one version of one episode's reward says two things; it was written to by hand."""
+
+    reason: ClassVar[str] = "NUMERICAL_FAILURE"
+
+    def __init__(self, *, policy: str, episode_id: str, reward_version: int) -> None:
+        super().__init__(
+            f"episode {episode_id!r} of policy {policy!r} has two different rows for reward version {reward_version}: "
+            "freeze the policy and compare the evidence table with its backup."
+        )
+        self.policy = policy
+        self.episode_id = episode_id
+        self.reward_version = reward_version
