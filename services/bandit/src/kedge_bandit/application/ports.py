@@ -119,8 +119,8 @@ class Decisions(Protocol):
     async def allocation(self, policy: PolicyName, version: int) -> Allocation:
         """Read one published allocation; rows are kept while a decision refers to them."""
 
-    async def newest_allocations(self, policy: PolicyName) -> Sequence[Allocation]:
-        """Read the newest allocation of each bucket."""
+    async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
+        """Read the newest allocation of each bucket, those of a version above `after`."""
 
     async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
         """Read an episode. Raises EpisodeNotFound."""
@@ -197,14 +197,11 @@ class RowWriter(Protocol):
     def decision(self, decision: Decision) -> None:
         """Hand a decision over without waiting; dropped and counted when the queue is full (its token rebuilds it)."""
 
-    def decision_committed(self, decision: Decision) -> Awaitable[Decision]:
-        """Write a decision and wait; answers the one that stands for the episode."""
-
     def episode_event(self, tenant: TenantId, event: EpisodeEvent) -> Awaitable[str]:
         """Write and wait for the commit: RECORDED, DUPLICATE or CONFLICT. Raises QueueFull, StoreUnavailable."""
 
     def outcomes(self, tenant: TenantId, events: Sequence[OutcomeEvent]) -> Awaitable[Sequence[str]]:
-        """Write and wait for the commit: RECORDED, DUPLICATE or CONFLICT of each. Raises QueueFull, StoreUnavailable."""
+        """Write and wait for the commit: RECORDED, DUPLICATE, CONFLICT or REJECTED of each. Raises QueueFull, StoreUnavailable."""
 
 
 class TokenSigner(Protocol):

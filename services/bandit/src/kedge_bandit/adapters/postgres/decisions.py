@@ -1,0 +1,230 @@
+"""Read decisions, allocations and episodes of one tenant."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.application.ports import EpisodeRecord, LoggedDecision
+from kedge_bandit.domain.context import Context
+from kedge_bandit.domain.decision import Decision, Reason
+from kedge_bandit.domain.errors import DecisionNotFound, EpisodeNotFound
+from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
+from kedge_bandit.domain.mode import Mode
+from kedge_bandit.domain.published import Allocation
+
+_PAGE = 2_000
+
+# The newest evidence of an episode tells its verdict; the episode row alone tells its state.
+_EPISODE = (
+    select(tables.episode, tables.evidence)
+    .select_from(
+        tables.episode.outerjoin(
+            tables.evidence,
+            and_(
+                tables.evidence.c.policy == tables.episode.c.policy,
+                tables.evidence.c.episode_id == tables.episode.c.episode_id,
+                tables.evidence.c.evidence_sequence == tables.episode.c.evidence_sequence,
+            ),
+        )
+    )
+    .with_only_columns(
+        tables.episode.c.policy,
+        tables.episode.c.episode_id,
+        tables.episode.c.decision_id,
+        tables.episode.c.state,
+        tables.episode.c.quarantined,
+        tables.episode.c.reward_version,
+        tables.episode.c.evidence_sequence,
+        tables.evidence.c.reward,
+        tables.evidence.c.weight,
+        tables.evidence.c.weight_reason,
+        tables.evidence.c.vetoed,
+        tables.evidence.c.verdict,
+        tables.evidence.c.settle_time,
+        tables.evidence.c.policy_time,
+    )
+)
+
+
+class PostgresDecisions:
+    """Reads of the open ledger."""
+
+    def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
+        self._tenant = tenant
+        self._connection = connection
+
+    async def get(self, decision_id: DecisionId) -> Decision:
+        """Read a decision."""
+        found = (
+            await self._connection.execute(select(tables.decision).where(tables.decision.c.decision_id == decision_id))
+        ).one_or_none()
+        if found is None:
+            raise DecisionNotFound(f"decision {decision_id} is not recorded in this tenant: check its name")
+        return self._decision(found)
+
+    async def first_of_episode(self, policy: PolicyName, episode_id: EpisodeId) -> Decision | None:
+        """Read the decision that stands for an episode."""
+        key, row = tables.decision_key.c, tables.decision.c
+        statement = (
+            select(tables.decision)
+            .join(
+                tables.decision_key,
+                and_(row.decision_id == key.decision_id, row.decision_time == key.decision_time),
+            )
+            .where(key.policy == policy, key.episode_id == episode_id)
+        )
+        found = (await self._connection.execute(statement)).one_or_none()
+        return None if found is None else self._decision(found)
+
+    async def allocation(self, policy: PolicyName, version: int) -> Allocation:
+        """Read one published allocation."""
+        row = tables.allocation.c
+        statement = select(tables.allocation).where(row.policy == policy, row.allocation_version == version)
+        return _allocation((await self._connection.execute(statement)).one())
+
+    async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
+        """Read the newest allocation of each bucket, those of a version above `after`."""
+        row, state = tables.allocation.c, tables.bucket_state.c
+        statement = (
+            select(tables.allocation)
+            .join(
+                tables.bucket_state,
+                and_(row.policy == state.policy, row.allocation_version == state.allocation_version),
+            )
+            .where(state.policy == policy, state.allocation_version > after, row.bucket == state.bucket)
+        )
+        return [_allocation(found) for found in await self._connection.execute(statement)]
+
+    async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
+        """Read an episode."""
+        row = tables.episode.c
+        found = (
+            await self._connection.execute(_EPISODE.where(row.policy == policy, row.episode_id == episode_id))
+        ).one_or_none()
+        if found is None:
+            raise EpisodeNotFound(f"episode {episode_id[:80]!r} was not logged for this policy, or is not folded yet")
+        return _episode(found)
+
+    async def export(
+        self, policy: PolicyName, *, start: datetime | None, end: datetime | None
+    ) -> AsyncIterator[LoggedDecision]:
+        """Read the decision log in the order of time, page by page."""
+        row = tables.decision.c
+        last: tuple[datetime, str] | None = None
+        while True:
+            where = [row.policy == policy]
+            if start is not None:
+                where.append(row.decision_time >= start)
+            if end is not None:
+                where.append(row.decision_time < end)
+            if last is not None:
+                where.append(func.row(row.decision_time, row.decision_id) > func.row(*last))
+            statement = select(tables.decision).where(*where).order_by(row.decision_time, row.decision_id).limit(_PAGE)
+            page = [self._decision(found) for found in await self._connection.execute(statement)]
+            episodes = await self._episodes(policy, [decision.episode_id for decision in page])
+            for decision in page:
+                episode = episodes.get(decision.episode_id)
+                stands = episode is not None and episode.decision_id in (None, decision.decision_id)
+                yield LoggedDecision(decision, None, episode if stands else None)
+            if len(page) < _PAGE:
+                return
+            last = (page[-1].time, page[-1].decision_id)
+
+    async def _episodes(self, policy: PolicyName, ids: Sequence[EpisodeId]) -> dict[EpisodeId, EpisodeRecord]:
+        row = tables.episode.c
+        statement = _EPISODE.where(row.policy == policy, row.episode_id.in_(ids))
+        return {EpisodeId(found.episode_id): _episode(found) for found in await self._connection.execute(statement)}
+
+    async def allocations(self, policy: PolicyName) -> AsyncIterator[Allocation]:
+        """Read every published allocation of a policy in order of version."""
+        row = tables.allocation.c
+        last = 0
+        while True:
+            statement = (
+                select(tables.allocation)
+                .where(row.policy == policy, row.allocation_version > last)
+                .order_by(row.allocation_version)
+                .limit(_PAGE)
+            )
+            page = [_allocation(found) for found in await self._connection.execute(statement)]
+            for allocation in page:
+                yield allocation
+            if len(page) < _PAGE:
+                return
+            last = page[-1].version
+
+    def _decision(self, row: Row[Any]) -> Decision:
+        context = row.context
+        return Decision(
+            decision_id=DecisionId(str(row.decision_id)),
+            tenant=self._tenant,
+            policy=PolicyName(row.policy),
+            episode_id=EpisodeId(row.episode_id),
+            request_id=row.request_id,
+            time=row.decision_time,
+            context=None if context is None else Context(context["categories"], context["numbers"]),
+            bucket=row.bucket,
+            available=None if row.available is None else tuple(row.available),
+            action=row.action,
+            propensity=row.propensity,
+            policy_version=row.policy_version,
+            allocation_version=row.allocation_version,
+            seed_epoch=row.seed_epoch,
+            mode=Mode(row.mode),
+            reason=Reason(row.reason),
+            is_randomised=row.is_randomised,
+            judge_requested=row.judge_requested,
+            judge_rate=row.judge_rate,
+            shadow_action=row.shadow_action,
+            superseded=row.superseded,
+        )
+
+
+def _allocation(row: Row[Any]) -> Allocation:
+    return Allocation(
+        policy=PolicyName(row.policy),
+        bucket=row.bucket,
+        version=row.allocation_version,
+        policy_version=row.policy_version,
+        configuration_version=row.configuration_version,
+        seed_epoch=row.seed_epoch,
+        as_of=row.as_of,
+        evidence_sequence=row.evidence_sequence,
+        evidence_hash=row.evidence_hash,
+        actions=tuple(row.actions),
+        baseline=row.baseline,
+        floor=row.floor,
+        uniform_slice=row.uniform_slice,
+        caps=None if row.caps is None else tuple(row.caps),
+        q=tuple(row.q),
+        p=tuple(row.p),
+        mean=tuple(row.mean),
+        eligible=tuple(row.eligible),
+        budget_spent=row.budget_spent,
+        publish_time=row.publish_time,
+    )
+
+
+def _episode(row: Row[Any]) -> EpisodeRecord:
+    verdict = row.verdict or {}
+    return EpisodeRecord(
+        policy=PolicyName(row.policy),
+        episode_id=EpisodeId(row.episode_id),
+        decision_id=None if row.decision_id is None else DecisionId(str(row.decision_id)),
+        state=row.state,
+        quarantined=row.quarantined,
+        reward=row.reward,
+        weight=row.weight or 0.0,
+        weight_reason=row.weight_reason or "",
+        veto_reasons=tuple(verdict.get("veto_reasons", ())),
+        reward_version=row.reward_version,
+        components=dict(verdict.get("components", {})),
+        signals=dict(verdict.get("signals", {})),
+        settle_time=row.settle_time,
+        policy_time=row.policy_time,
+        evidence_sequence=row.evidence_sequence,
+    )

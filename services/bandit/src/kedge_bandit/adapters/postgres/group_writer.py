@@ -1,0 +1,251 @@
+"""Write raw rows in group commits: one SQL function call for whatever has gathered while the last one ran.
+
+One connection, one batch at a time, so rows are committed in the order in which they were handed over. Acknowledgements
+are given after the commit. A batch that the database refuses is split in halves until the bad row stands alone, and that
+row alone is refused.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+import structlog
+
+from kedge_bandit.adapters.postgres.rows import REJECTED, Batch, Row, decision_row, event_row, outcome_row
+from kedge_bandit.application.ports import EpisodeEvent, OutcomeEvent
+from kedge_bandit.domain.decision import Decision
+from kedge_bandit.domain.errors import InvalidValue, QueueFull, StoreUnavailable, TenantDenied
+from kedge_bandit.domain.identifiers import TenantId
+
+_CALL = "SELECT control.write_batch(%s::jsonb)"
+_RETRY_SECONDS = 0.1
+_KNOWN_DECISIONS = 100_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Rows whose sender waits for the commit."""
+
+    tenant: TenantId
+    rows: list[Row]
+    decisions: list[Decision]
+    answer: "asyncio.Future[list[str]]" = field(repr=False)
+
+
+class GroupWriter:
+    """Gather rows, write them, acknowledge them.
+
+    Args:
+        connect: opens an autocommit connection of the service's login.
+        capacity: rows that may wait; beyond it acknowledged writes are pushed back and decisions dropped (their tokens
+            rebuild them).
+        linger: seconds that decisions nobody waits for may gather before they are written.
+        batch_rows: rows of one commit at most.
+        dropped: called with the number of decisions that were dropped.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[object, ...]]]],
+        *,
+        capacity: int = 50_000,
+        linger: float = 0.025,
+        batch_rows: int = 1_000,
+        dropped: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        self._connect = connect
+        self._capacity = capacity
+        self._linger = linger
+        self._batch_rows = batch_rows
+        self._dropped = dropped
+        self._decisions: list[Decision] = []
+        self._waiting: list[_Waiting] = []
+        self._queued = 0
+        self._wake = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._closing = False
+        self._written: OrderedDict[str, None] = OrderedDict()
+        self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
+
+    @property
+    def queued(self) -> int:
+        """Rows that wait."""
+        return self._queued
+
+    def decision(self, decision: Decision) -> None:
+        """Take a decision without waiting."""
+        if self._queued >= self._capacity:
+            self._dropped(1)
+            return
+        self._queued += 1
+        self._decisions.append(decision)
+        if len(self._decisions) == 1:
+            self._wake.set()
+
+    async def episode_event(self, tenant: TenantId, event: EpisodeEvent) -> str:
+        """Write one episode event and wait for the commit."""
+        (status,) = await self._wait(tenant, [event_row(event)], [event.decision])
+        return status
+
+    async def outcomes(self, tenant: TenantId, events: Sequence[OutcomeEvent]) -> Sequence[str]:
+        """Write outcomes and wait for the commit; statuses in their order."""
+        return await self._wait(tenant, [outcome_row(e) for e in events], [e.decision for e in events])
+
+    async def _wait(self, tenant: TenantId, rows: list[Row], decisions: Sequence[Decision | None]) -> list[str]:
+        if self._queued + len(rows) > self._capacity:
+            raise QueueFull(retry_seconds=_RETRY_SECONDS * 5)
+        if self._closing:
+            raise StoreUnavailable("this replica is draining: send the same request again")
+        unknown = {d.decision_id: d for d in decisions if d is not None and d.decision_id not in self._written}
+        waiting = _Waiting(tenant, rows, list(unknown.values()), asyncio.get_running_loop().create_future())
+        self._queued += len(rows)
+        self._waiting.append(waiting)
+        self._wake.set()
+        self._urgent.set()
+        return await waiting.answer
+
+    async def run(self) -> None:
+        """Write until `close` was called and everything that waits is written."""
+        while True:
+            await self._wake.wait()
+            if not self._waiting and not self._closing:
+                await self._gather()
+            decisions, waiting = self._take()
+            if decisions or waiting:
+                await self._write(decisions, waiting)
+            elif self._closing:
+                break
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def close(self) -> None:
+        """Let `run` end once everything is written."""
+        self._closing = True
+        self._wake.set()
+        self._urgent.set()
+
+    async def _gather(self) -> None:
+        self._urgent.clear()
+        try:
+            async with asyncio.timeout(self._linger):
+                await self._urgent.wait()
+        except TimeoutError:
+            return
+
+    def _take(self) -> tuple[list[Decision], list[_Waiting]]:
+        decisions, self._decisions = self._decisions[: self._batch_rows], self._decisions[self._batch_rows :]
+        waiting: list[_Waiting] = []
+        size = len(decisions)
+        while self._waiting and (not waiting or size + len(self._waiting[0].rows) <= self._batch_rows):
+            item = self._waiting.pop(0)
+            size += len(item.rows)
+            waiting.append(item)
+        if not self._waiting and not self._decisions and not self._closing:
+            self._wake.clear()
+        return decisions, waiting
+
+    async def _write(self, decisions: list[Decision], waiting: list[_Waiting]) -> None:
+        try:
+            await self._commit(decisions, waiting)
+        except psycopg.DataError as error:
+            await self._split(decisions, waiting, error)
+            return
+        except (psycopg.Error, OSError) as error:
+            await self._failed(decisions, waiting, error)
+            return
+        self._queued -= len(decisions) + sum(len(item.rows) for item in waiting)
+
+    async def _commit(self, decisions: list[Decision], waiting: list[_Waiting]) -> None:
+        batch = Batch()
+        for decision in decisions:
+            batch.add_decision(decision.tenant, decision_row(decision))
+        for item in waiting:
+            for decision in item.decisions:
+                batch.add_decision(item.tenant, decision_row(decision))
+            for row in item.rows:
+                batch.add(item.tenant, row)
+        if self._connection is None or self._connection.closed:
+            self._connection = await self._connect()
+        cursor = await self._connection.execute(_CALL, (batch.json(),))
+        record = await cursor.fetchone()
+        answer = record[0] if record else {}
+        batch.settle(answer)
+        for item in waiting:
+            if item.answer.done():
+                continue
+            if item.tenant in answer:
+                item.answer.set_result([row.status for row in item.rows])
+            else:
+                item.answer.set_exception(TenantDenied())
+        for decision_id in batch.decision_ids:
+            self._written[decision_id] = None
+        while len(self._written) > _KNOWN_DECISIONS:
+            self._written.popitem(last=False)
+
+    async def _split(self, decisions: list[Decision], waiting: list[_Waiting], error: psycopg.DataError) -> None:
+        """Halve a refused batch; a row that stands alone is refused by itself."""
+        units: list[Decision | _Waiting] = [*decisions, *_single_rows(waiting)]
+        if len(units) == 1:
+            unit = units[0]
+            log.warning("row.refused", sqlstate=error.sqlstate)
+            self._queued -= 1
+            if isinstance(unit, _Waiting) and not unit.answer.done():
+                unit.answer.set_exception(
+                    InvalidValue("a value", "not storable", "text without zero characters and times within year 1 to 9999")
+                )
+            return
+        middle = len(units) // 2
+        for half in (units[:middle], units[middle:]):
+            await self._write(
+                [u for u in half if not isinstance(u, _Waiting)], [u for u in half if isinstance(u, _Waiting)]
+            )
+
+    async def _failed(self, decisions: list[Decision], waiting: list[_Waiting], error: Exception) -> None:
+        """Tell those who wait; keep the decisions, and try again on a new connection."""
+        log.warning("write.failed", error=type(error).__name__)
+        for item in waiting:
+            self._queued -= len(item.rows)
+            if not item.answer.done():
+                item.answer.set_exception(StoreUnavailable("the database did not commit: send the same request again"))
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+        if self._closing:
+            self._queued -= len(decisions)
+            self._dropped(len(decisions))
+            return
+        self._decisions[:0] = decisions
+        if self._decisions:
+            self._wake.set()
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _single_rows(waiting: list[_Waiting]) -> list[_Waiting]:
+    """Give every row a future of its own; the sender's is answered when all of its rows are."""
+    singles: list[_Waiting] = []
+    for item in waiting:
+        if len(item.rows) == 1:
+            singles.append(item)
+            continue
+        parts = [
+            _Waiting(item.tenant, [row], item.decisions if i == 0 else [], asyncio.get_running_loop().create_future())
+            for i, row in enumerate(item.rows)
+        ]
+        gathered = asyncio.gather(*(part.answer for part in parts), return_exceptions=True)
+        gathered.add_done_callback(lambda done, item=item: _answer_all(item, done.result()))
+        singles.extend(parts)
+    return singles
+
+
+def _answer_all(item: _Waiting, results: list[list[str] | BaseException]) -> None:
+    if item.answer.done():
+        return
+    lost = next((result for result in results if isinstance(result, StoreUnavailable | TenantDenied)), None)
+    if lost is not None:
+        item.answer.set_exception(lost)
+        return
+    item.answer.set_result([REJECTED if isinstance(result, BaseException) else result[0] for result in results])

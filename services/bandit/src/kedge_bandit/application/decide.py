@@ -1,0 +1,255 @@
+"""Decide: the context falls into a bucket, the published allocation is looked up, a seeded draw picks the action.
+
+Nothing here waits for I/O, but for one read where a caller says that an episode continues which this replica has not
+seen. On any internal failure the answer is the baseline, with the reason ERROR: never an exception on the user's path.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kedge_bandit.application.ports import Clock, Ledgers, RowWriter, Serving, Snapshot
+from kedge_bandit.domain.context import Context, bucket, check_context
+from kedge_bandit.domain.decision import Decision, Reason
+from kedge_bandit.domain.draw import uniform
+from kedge_bandit.domain.eligibility import PLAIN, Wish, choose
+from kedge_bandit.domain.errors import KedgeError
+from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, decision_id, text_id
+from kedge_bandit.domain.mode import Mode
+from kedge_bandit.domain.published import COLD, Allocation
+
+MEMORY = 20_000
+"""Episodes whose decision a replica remembers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request for a decision.
+
+    Attributes:
+        earlier: the episode's first decision, read from its token; decides again without any lookup.
+        continues: the episode has a decision that a replica which does not know it should read.
+    """
+
+    tenant: TenantId
+    policy: PolicyName
+    request_id: str
+    episode_id: EpisodeId
+    context: Context
+    wish: Wish = PLAIN
+    earlier: Decision | None = None
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The answer.
+
+    Attributes:
+        actions: canonical actions of the distribution, with `vector` over them.
+        reused: the answer of an earlier call of the same episode.
+    """
+
+    decision: Decision
+    serving: Serving
+    allocation: Allocation | None
+    vector: tuple[float, ...]
+    reused: bool = False
+
+
+@dataclass(slots=True)
+class Decide:
+    """Choose an action for an episode; sticky per episode.
+
+    Attributes:
+        randomness: gives 74 random bits for a decision's id; the choice itself is a seeded draw.
+        failed: called with the exception whenever the answer is the baseline because something broke.
+    """
+
+    snapshot: Snapshot
+    rows: RowWriter
+    ledgers: Ledgers
+    clock: Clock
+    randomness: Callable[[], int]
+    failed: Callable[[Exception], None]
+    memory: OrderedDict[tuple[TenantId, PolicyName, EpisodeId], Decided] = field(default_factory=OrderedDict)
+
+    async def __call__(self, ask: Ask) -> Decided:
+        """Decide.
+
+        Raises:
+            KedgeError: the request itself is wrong (unknown tenant or policy, undeclared feature, bad id, ...).
+        """
+        serving = self.snapshot.serving(ask.tenant, ask.policy)
+        text_id(ask.episode_id, field="episode_id")
+        text_id(ask.request_id, field="request_id")
+        check_context(ask.context, serving.policy.spec.features)
+        try:
+            reused = self._remembered(ask, serving)
+            if reused is None and ask.continues and ask.earlier is None and not self.snapshot.stale:
+                reused = await self._recorded(ask, serving)
+            if reused is not None:
+                return reused
+            decided = self._new(ask, serving)
+        except KedgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            self.failed(error)
+            decided = self._baseline(ask, serving, serving.mode, Reason.ERROR)
+        self._keep(ask, decided)
+        return decided
+
+    def _new(self, ask: Ask, serving: Serving) -> Decided:
+        mode = serving.mode
+        if self.snapshot.stale and not mode.stops_time:
+            return self._baseline(ask, serving, mode, Reason.STALE)
+        name = bucket(ask.context, serving.policy.spec.features)
+        allocation = serving.allocations.get(name) or serving.allocations.get(COLD)
+        if allocation is None or not self._servable(allocation, serving):
+            reason = {Mode.FROZEN: Reason.FROZEN, Mode.BYPASS: Reason.BYPASS}.get(mode, Reason.STALE)
+            return self._baseline(ask, serving, mode, reason, name)
+        u = uniform(ask.tenant, ask.policy, ask.episode_id, allocation.seed_epoch, allocation.version)
+        wish = _without_retired(ask.wish, allocation, serving)
+        choice = choose(allocation, wish, mode, u)
+        shadow = None if choice.shadow is None else allocation.actions[choice.shadow]
+        decision = self._decision(
+            ask,
+            serving,
+            bucket_name=name,
+            available=wish.available or None,
+            action=allocation.actions[choice.index],
+            propensity=choice.propensity,
+            allocation_version=allocation.version,
+            policy_version=allocation.policy_version,
+            seed_epoch=allocation.seed_epoch,
+            mode=mode,
+            reason=choice.reason,
+            is_randomised=choice.is_randomised,
+            shadow_action=shadow,
+        )
+        return Decided(decision, serving, allocation, choice.vector)
+
+    def _servable(self, allocation: Allocation, serving: Serving) -> bool:
+        return allocation.policy_version == serving.policy.version or serving.policy.spec.baseline_key in allocation.index
+
+    def _baseline(self, ask: Ask, serving: Serving, mode: Mode, reason: Reason, name: str = COLD) -> Decided:
+        policy = serving.policy
+        decision = self._decision(
+            ask,
+            serving,
+            bucket_name=name,
+            available=ask.wish.available or None,
+            action=policy.spec.baseline_key,
+            propensity=1.0,
+            allocation_version=0,
+            policy_version=policy.version,
+            seed_epoch=policy.seed_epoch,
+            mode=mode,
+            reason=reason,
+            is_randomised=False,
+            shadow_action=None,
+        )
+        return Decided(decision, serving, None, (1.0,))
+
+    def _decision(
+        self,
+        ask: Ask,
+        serving: Serving,
+        *,
+        bucket_name: str,
+        available: tuple[str, ...] | None,
+        action: str,
+        propensity: float,
+        allocation_version: int,
+        policy_version: int,
+        seed_epoch: int,
+        mode: Mode,
+        reason: Reason,
+        is_randomised: bool,
+        shadow_action: str | None,
+    ) -> Decision:
+        now = self.clock.now()
+        rate = serving.policy.spec.settlement.judge_rate
+        return Decision(
+            decision_id=decision_id(int(now.timestamp() * 1000), self.randomness()),
+            tenant=ask.tenant,
+            policy=ask.policy,
+            episode_id=ask.episode_id,
+            request_id=ask.request_id,
+            time=now,
+            context=ask.context,
+            bucket=bucket_name,
+            available=available,
+            action=action,
+            propensity=propensity,
+            policy_version=policy_version,
+            allocation_version=allocation_version,
+            seed_epoch=seed_epoch,
+            mode=mode,
+            reason=reason,
+            is_randomised=is_randomised,
+            judge_requested=judge_requested(ask.tenant, ask.policy, ask.episode_id, rate),
+            judge_rate=rate,
+            shadow_action=shadow_action,
+        )
+
+    def _remembered(self, ask: Ask, serving: Serving) -> Decided | None:
+        """Answer an episode's earlier decision, unless a freeze or bypass came between."""
+        if ask.earlier is not None:
+            if ask.earlier.episode_id == ask.episode_id and ask.earlier.policy == ask.policy:
+                return self._reuse(ask.earlier, serving)
+            return None
+        known = self.memory.get((ask.tenant, ask.policy, ask.episode_id))
+        if known is None or _overruled(known.decision, serving):
+            return None
+        return Decided(known.decision, serving, known.allocation, known.vector, reused=True)
+
+    async def _recorded(self, ask: Ask, serving: Serving) -> Decided | None:
+        async with self.ledgers.open(ask.tenant) as ledger:
+            found = await ledger.decisions.first_of_episode(ask.policy, ask.episode_id)
+        return None if found is None else self._reuse(found, serving)
+
+    def _reuse(self, earlier: Decision, serving: Serving) -> Decided | None:
+        if _overruled(earlier, serving) or earlier.action not in serving.policy.spec.index:
+            return None
+        return Decided(earlier, serving, None, (earlier.propensity,), reused=True)
+
+    def _keep(self, ask: Ask, decided: Decided) -> None:
+        self.rows.decision(decided.decision)
+        memory = self.memory
+        memory[ask.tenant, ask.policy, ask.episode_id] = decided
+        if len(memory) > MEMORY:
+            memory.popitem(last=False)
+
+
+def judge_requested(tenant: TenantId, policy: PolicyName, episode_id: EpisodeId, rate: float) -> bool:
+    """Draw from the episode's hash whether a judge is asked; never from the action.
+
+    >>> judge_requested(TenantId("acme"), PolicyName("p"), EpisodeId("e1"), 1.0)
+    True
+    """
+    if rate <= 0 or rate >= 1:
+        return rate >= 1
+    digest = hashlib.sha256(b"\0".join((b"kedge.judge.v1", tenant.encode(), policy.encode(), episode_id.encode()))).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53 < rate
+
+
+def _overruled(earlier: Decision, serving: Serving) -> bool:
+    """Freeze and bypass beat stickiness; an episode decided under them is decided anew afterwards."""
+    return serving.mode.stops_time is not earlier.mode.stops_time
+
+
+def _without_retired(wish: Wish, allocation: Allocation, serving: Serving) -> Wish:
+    """Leave out actions that the policy no longer has, while the allocation made before still serves."""
+    if allocation.policy_version == serving.policy.version or allocation.actions == serving.policy.spec.action_keys:
+        return wish
+    live = serving.policy.spec.index
+    able = tuple(key for key in wish.available or allocation.actions if key in live)
+    return Wish(
+        available=able,
+        pinned=wish.pinned,
+        no_exploration=wish.no_exploration,
+        in_tool_loop=wish.in_tool_loop,
+        best=wish.best,
+    )
