@@ -1,0 +1,81 @@
+"""Declare the one permission of every RPC. An RPC that is not declared here fails start-up."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from kedge_bandit.domain.principal import Permission
+
+PACKAGE: Final = "kedge.bandit.v1"
+
+_SERVICES: Final[dict[str, dict[Permission, str]]] = {
+    "DecisionService": {
+        Permission.DECIDE: "Decide BestAction Activate Cancel ReportDecisions WatchAllocations ConfirmServing",
+        Permission.READ_ARMS: "GetArm WatchArms",
+        Permission.READ: "GetDecision ExplainDecision ReplayDecision",
+    },
+    "EpisodeService": {
+        Permission.LOG: "LogEpisode StreamEpisodes SettleEpisode",
+        Permission.READ: "GetEpisode ExportEpisodes ExportDecisions",
+        Permission.IMPORT: "ImportEpisodes",
+    },
+    "FeedbackService": {Permission.RECORD: "RecordOutcomes"},
+    "PolicyService": {
+        Permission.CONFIGURE: "PutPolicy StagePolicy UpsertArm RetireArm RebuildPolicy",
+        Permission.READ: "GetPolicy ListPolicies GetPolicyStatus EvaluatePolicy",
+    },
+    "GovernanceService": {
+        Permission.GOVERN: "SetMode Freeze Unfreeze AcknowledgeIncident CloseIncident RunDivergenceCheck",
+        Permission.READ: "GetMode ListIncidents ListAuditEvents WatchAudit VerifyAudit GetReadiness",
+    },
+    "ProposalService": {
+        Permission.PROPOSE: "SubmitProposal WithdrawProposal RecordPreference",
+        Permission.READ: "GetProposal ListProposals WatchProposals",
+        Permission.APPROVE: "RunGate ApproveProposal RejectProposal RevertProposal",
+        Permission.EVALUATE: "ReportEvaluation",
+    },
+    "ExperimentService": {
+        Permission.CONFIGURE: "CreateExperiment EndExperiment",
+        Permission.READ: "GetExperiment",
+    },
+    "TenantService": {
+        Permission.MANAGE_TENANTS: "OnboardTenant ListTenants VerifyIsolation",
+        Permission.ERASE: "EraseTenant",
+        Permission.MANAGE_KEYS: "CreateKey",
+    },
+}
+
+PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
+    {
+        f"/{PACKAGE}.{service}/{rpc}": permission
+        for service, declared in _SERVICES.items()
+        for permission, rpcs in declared.items()
+        for rpc in rpcs.split()
+    }
+)
+"""Permission of every RPC by its full method name, `/package.Service/Method`."""
+
+
+def permissions_of(service: str) -> Mapping[str, Permission]:
+    """Read the permissions of one service by RPC, so that its servicer names none itself.
+
+    >>> permissions_of("FeedbackService")["RecordOutcomes"]
+    <Permission.RECORD: 'RECORD'>
+    """
+    return MappingProxyType(
+        {rpc: permission for permission, rpcs in _SERVICES[service].items() for rpc in rpcs.split()}
+    )
+
+
+def check_declared(services: Iterable[ServiceDescriptor]) -> None:
+    """Demand that every RPC of the services that are about to be served has a permission; call it at start-up.
+
+    Raises:
+        LookupError: naming the RPCs that have none.
+    """
+    methods = [f"/{service.full_name}/{rpc.name}" for service in services for rpc in service.methods]
+    undeclared = [method for method in methods if method not in PERMISSIONS]
+    if undeclared:
+        raise LookupError(f"declare a permission in adapters/grpc/permissions.py for {', '.join(undeclared)}")
