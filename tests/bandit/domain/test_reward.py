@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from kedge_bandit.domain.episode import SafetyVerdict
-from kedge_bandit.domain.errors import RewardSpecInvalid, SignalsInvalid
+from kedge_bandit.domain.errors import FactsInvalid, RewardSpecInvalid
 from kedge_bandit.domain.outcome import VetoReason
 from kedge_bandit.domain.reward import (
     Contribution,
@@ -186,12 +186,12 @@ def test_a_judge_above_a_third_of_the_quality_weight_is_accepted_with_a_warning(
     ],
 )
 def test_signals_out_of_range_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(SignalsInvalid):
+    with pytest.raises(FactsInvalid):
         Signals(**change)  # type: ignore[arg-type] # only the numeric fields are named here
 
 
 def test_a_verdict_that_contradicts_the_vetoes_is_refused() -> None:
-    with pytest.raises(SignalsInvalid):
+    with pytest.raises(FactsInvalid):
         Signals(vetoes=(VetoReason.TOOL_BLOCKED,), safety_verdict=SafetyVerdict.CLEAN)
-    with pytest.raises(SignalsInvalid):
+    with pytest.raises(FactsInvalid):
         Signals(safety_verdict=SafetyVerdict.TRIPPED)

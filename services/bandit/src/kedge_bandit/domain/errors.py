@@ -67,17 +67,6 @@ class RewardSpecInvalid(KedgeError):
         self.found = found
 
 
-class SignalsInvalid(KedgeError):
-    """Refuse reduced signals outside their ranges: a bug of the caller, not of the sender."""
-
-    reason: ClassVar[str] = "INVALID_VALUE"
-
-    def __init__(self, *, field: str, problem: str) -> None:
-        super().__init__(f"signals refused: {field} {problem}. Reduce validated outcomes instead of building them.")
-        self.field = field
-        self.problem = problem
-
-
 class WindowsInvalid(KedgeError):
     """Refuse settlement windows that never close or close before they open; the policy in force stays."""
 
@@ -91,13 +80,14 @@ class WindowsInvalid(KedgeError):
 
 
 class FactsInvalid(KedgeError):
-    """Refuse facts about an episode that contradict each other: a bug of the caller, not of the sender."""
+    """Refuse facts about an episode that cannot be true together: a bug of the caller, not of the sender."""
 
     reason: ClassVar[str] = "INVALID_VALUE"
 
-    def __init__(self, *, rule: str) -> None:
-        super().__init__(f"facts of an episode refused: {rule}. Correct the caller that gathered them.")
-        self.rule = rule
+    def __init__(self, *, field: str, problem: str) -> None:
+        super().__init__(f"facts of an episode refused: {field} {problem}. Correct the caller that gathered them.")
+        self.field = field
+        self.problem = problem
 
 
 class InvalidName(KedgeError):

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from kedge_bandit.domain.episode import SafetyVerdict
-from kedge_bandit.domain.errors import SignalsInvalid
+from kedge_bandit.domain.errors import FactsInvalid
 from kedge_bandit.domain.outcome import VetoReason
 from kedge_bandit.domain.reward_spec import RewardSpec, SafetySource
 
@@ -50,7 +50,7 @@ class Signals:
         safety_verdict: TRIPPED exactly if there are vetoes.
 
     Raises:
-        SignalsInvalid: a value is out of range or the verdict contradicts the vetoes.
+        FactsInvalid: a value is out of range or the verdict contradicts the vetoes.
     """
 
     human: float | None = None
@@ -63,15 +63,15 @@ class Signals:
 
     def __post_init__(self) -> None:
         if self.human is not None and self.human not in _HUMAN_VALUES:
-            raise SignalsInvalid(field="human", problem=f"must be -1, 0 or +1, found {self.human!r}")
+            raise FactsInvalid(field="human", problem=f"must be -1, 0 or +1, found {self.human!r}")
         for name, share in (("judge", self.judge), ("task_success", self.task_success)):
             if share is not None and not 0.0 <= share <= 1.0:
-                raise SignalsInvalid(field=name, problem=f"must be in [0, 1], found {share!r}")
+                raise FactsInvalid(field=name, problem=f"must be in [0, 1], found {share!r}")
         for name, amount in (("cost_usd", self.cost_usd), ("latency_ms", self.latency_ms)):
             if amount is not None and not 0.0 <= amount < math.inf:
-                raise SignalsInvalid(field=name, problem=f"must be finite and not negative, found {amount!r}")
+                raise FactsInvalid(field=name, problem=f"must be finite and not negative, found {amount!r}")
         if bool(self.vetoes) is not (self.safety_verdict is SafetyVerdict.TRIPPED):
-            raise SignalsInvalid(field="safety_verdict", problem="must be TRIPPED exactly if there are vetoes")
+            raise FactsInvalid(field="safety_verdict", problem="must be TRIPPED exactly if there are vetoes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

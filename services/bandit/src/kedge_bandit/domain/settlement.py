@@ -98,7 +98,7 @@ class EpisodeFacts:
 
     def __post_init__(self) -> None:
         if self.ended_time is not None and (self.trajectory is None or not self.trajectory.has_ended):
-            raise FactsInvalid(rule="ended_time belongs to a trajectory that terminated or was truncated")
+            raise FactsInvalid(field="ended_time", problem="needs a trajectory that terminated or was truncated")
 
     @property
     def expiry(self) -> datetime:
