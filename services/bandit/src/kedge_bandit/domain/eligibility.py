@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
+import numpy as np
+
 from kedge_bandit.domain.allocation import allocate
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.draw import pick
@@ -116,22 +118,23 @@ def _drawn(allocation: Allocation, u: float) -> Choice:
     if allocation.budget_spent:
         return Choice(allocation.baseline, 1.0, Reason.BUDGET, False, allocation.p)
     index = min(bisect_right(allocation.cumulative, u), allocation.last_possible)
-    return Choice(index, allocation.p[index], Reason.DRAWN, True, allocation.p)
+    propensity = allocation.p[index]
+    return Choice(index, propensity, Reason.DRAWN, propensity < 1.0, allocation.p)
 
 
 def _narrowed(allocation: Allocation, subset: tuple[bool, ...] | None, u: float) -> Choice:
     if subset is None or allocation.budget_spent:
         return _drawn(allocation, u)
     vector = allocate(
-        allocation.q,
-        subset=subset,
+        np.array(allocation.q),
+        subset=np.array(subset),
         baseline=allocation.baseline,
         floor=allocation.floor,
         uniform_slice=allocation.uniform_slice,
-        caps=allocation.caps,
-    )
+        caps=None if allocation.caps is None else np.array(allocation.caps),
+    ).tolist()
     index = pick(vector, u)
-    return Choice(index, float(vector[index]), Reason.DRAWN, True, tuple(float(p) for p in vector))
+    return Choice(index, vector[index], Reason.DRAWN, vector[index] < 1.0, tuple(vector))
 
 
 def _alone(size: int, index: int) -> tuple[float, ...]:

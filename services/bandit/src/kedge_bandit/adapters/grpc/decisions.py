@@ -1,0 +1,222 @@
+"""Serve DecisionService."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from kedge.bandit.v1 import decision_service_pb2 as pb
+from kedge.bandit.v1 import decision_service_pb2_grpc
+from kedge_bandit.adapters.grpc.answers import DecideAnswers
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.permissions import permissions_of
+from kedge_bandit.adapters.grpc.status import Context, answering
+from kedge_bandit.adapters.grpc.wire import action_message, context_of, decision_message
+from kedge_bandit.adapters.grpc.wire_policy import arm_message
+from kedge_bandit.application.decide import Ask, Decide, Decided
+from kedge_bandit.application.explain import Explain, ReadDecision
+from kedge_bandit.application.ports import Ledgers, TokenSigner
+from kedge_bandit.application.record import EpisodeReport, RecordEpisode
+from kedge_bandit.application.replay import Replay
+from kedge_bandit.domain.decision import Decision
+from kedge_bandit.domain.eligibility import PLAIN, Wish
+from kedge_bandit.domain.errors import IdempotencyConflict
+from kedge_bandit.domain.identifiers import (
+    EpisodeId,
+    PolicyName,
+    TenantId,
+    parse_decision,
+    parse_policy,
+    parse_tenant,
+)
+from kedge_bandit.domain.policy import PolicySpec
+
+_ALLOWED = permissions_of("DecisionService")
+
+
+@dataclass(slots=True)
+class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
+    """Decide, say why, and give arms' contents out."""
+
+    keyring: Keyring
+    decide: Decide
+    record: RecordEpisode
+    read: ReadDecision
+    explain: Explain
+    replay: Replay
+    tokens: TokenSigner
+    ledgers: Ledgers
+    answers: DecideAnswers
+    _names: dict[str, tuple[TenantId, PolicyName]] = field(default_factory=dict)
+
+    @answering
+    async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
+        """Choose one action for an episode."""
+        tenant, policy = self._names.get(request.policy) or self._parse(request.policy)
+        self.keyring.require(context, _ALLOWED["Decide"], tenant)
+        token = request.decision_token
+        ask = Ask(
+            tenant=tenant,
+            policy=policy,
+            request_id=request.request_id,
+            episode_id=EpisodeId(request.episode_id),
+            context=context_of(request.context),
+            wish=_wish(request),
+            earlier=self.tokens.read(token, tenant=tenant) if token else None,
+            continues=request.continues_episode,
+        )
+        return self.answers.build(await self.decide(ask))
+
+    @answering
+    async def BestAction(self, request: pb.BestActionRequest, context: Context) -> pb.BestActionResponse:
+        """Answer the eligible action of highest mean, not randomised."""
+        tenant, policy = self._parse(request.policy)
+        self.keyring.require(context, _ALLOWED["BestAction"], tenant)
+        decided = await self.decide(
+            Ask(
+                tenant=tenant,
+                policy=policy,
+                request_id=request.request_id,
+                episode_id=EpisodeId(request.episode_id),
+                context=context_of(request.context),
+                wish=Wish(available=tuple(request.available_action_keys), best=True),
+            )
+        )
+        return pb.BestActionResponse(decision=self.answers.build(decided), mean=_mean(decided))
+
+    @answering
+    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
+        """Say which action was really served."""
+        await self._report(request, context, "ACTIVATE", "Activate", served=request.served_action_key)
+        return pb.ActivateResponse()
+
+    @answering
+    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelResponse:
+        """Say that the decision was never served."""
+        await self._report(request, context, "CANCEL", "Cancel")
+        return pb.CancelResponse()
+
+    @answering
+    async def GetDecision(self, request: pb.GetDecisionRequest, context: Context) -> pb.GetDecisionResponse:
+        """Read one decision's full record."""
+        tenant, decision_id = parse_decision(request.name)
+        self.keyring.require(context, _ALLOWED["GetDecision"], tenant)
+        found = await self.read(tenant, decision_id)
+        return pb.GetDecisionResponse(decision=_decision(found.decision, found.spec, found.actions, found.vector))
+
+    @answering
+    async def ExplainDecision(self, request: pb.ExplainDecisionRequest, context: Context) -> pb.ExplainDecisionResponse:
+        """Say why this action was chosen and what would change it."""
+        tenant, decision_id = parse_decision(request.name)
+        self.keyring.require(context, _ALLOWED["ExplainDecision"], tenant)
+        why = await self.explain(tenant, decision_id)
+        return pb.ExplainDecisionResponse(
+            decision=_decision(why.found.decision, why.found.spec, why.found.actions, why.found.vector),
+            actions=[
+                pb.ActionExplanation(
+                    action_key=line.action,
+                    eligible=line.eligible,
+                    available=line.available,
+                    probability_best=line.probability_best,
+                    mean=line.mean,
+                    propensity=line.propensity,
+                    draw_from=line.draw_from,
+                    draw_to=line.draw_to,
+                )
+                for line in why.lines
+            ],
+            draw=why.draw,
+            exploitation_floor=why.floor,
+            uniform_slice=why.uniform_slice,
+            sentences=why.sentences,
+        )
+
+    @answering
+    async def ReplayDecision(self, request: pb.ReplayDecisionRequest, context: Context) -> pb.ReplayDecisionResponse:
+        """Recompute a decision from the log alone and compare."""
+        tenant, decision_id = parse_decision(request.name)
+        self.keyring.require(context, _ALLOWED["ReplayDecision"], tenant)
+        outcome = await self.replay(tenant, decision_id)
+        return pb.ReplayDecisionResponse(
+            matches=outcome.matches,
+            vector_error=outcome.vector_error,
+            recomputed_action_key=outcome.recomputed_action,
+            stored_action_key=outcome.stored_action,
+            detail=outcome.detail,
+        )
+
+    @answering
+    async def GetArm(self, request: pb.GetArmRequest, context: Context) -> pb.GetArmResponse:
+        """Read an arm's content by its hash."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["GetArm"], tenant)
+        async with self.ledgers.open(tenant) as ledger:
+            return pb.GetArmResponse(arm=arm_message(await ledger.policies.arm(request.content_hash)))
+
+    @answering
+    async def WatchArms(self, request: pb.WatchArmsRequest, context: Context) -> AsyncIterator[pb.WatchArmsResponse]:
+        """Stream a policy's arms: first all, then all again after each change, until the caller hangs up."""
+        tenant, policy = parse_policy(request.policy)
+        self.keyring.require(context, _ALLOWED["WatchArms"], tenant)
+        async for arms in self.read.arms(tenant, policy):
+            yield pb.WatchArmsResponse(arms=[arm_message(arm) for arm in arms])
+
+    def _parse(self, name: str) -> tuple[TenantId, PolicyName]:
+        parsed = parse_policy(name)
+        if len(self._names) < 10_000:  # noqa: PLR2004 - bounds the memory, not the number of policies
+            self._names[name] = parsed
+        return parsed
+
+    async def _report(
+        self, request: pb.ActivateRequest | pb.CancelRequest, context: Context, kind: str, rpc: str, served: str = ""
+    ) -> None:
+        tenant, decision_id = parse_decision(request.decision)
+        principal = self.keyring.require(context, _ALLOWED[rpc], tenant)
+        policy = episode_id = None
+        if not request.decision_token:
+            found = (await self.read(tenant, decision_id)).decision
+            policy, episode_id = found.policy, found.episode_id
+        status = await self.record(
+            EpisodeReport(
+                tenant=tenant,
+                kind=kind,
+                request_id=request.request_id or f"{kind}:{decision_id}",
+                source=principal.actor.name,
+                policy=policy,
+                episode_id=episode_id,
+                decision_id=decision_id,
+                token=request.decision_token,
+                served_action=served,
+            )
+        )
+        if status == "CONFLICT":
+            raise IdempotencyConflict(request.request_id or str(decision_id))
+
+
+def _wish(request: pb.DecideRequest) -> Wish:
+    if not (
+        request.available_action_keys
+        or request.pinned_action_key
+        or request.no_exploration
+        or request.in_tool_loop
+    ):
+        return PLAIN
+    return Wish(
+        available=tuple(request.available_action_keys),
+        pinned=request.pinned_action_key,
+        no_exploration=request.no_exploration,
+        in_tool_loop=request.in_tool_loop,
+    )
+
+
+def _mean(decided: Decided) -> float:
+    allocation = decided.allocation
+    if allocation is None or decided.decision.action not in allocation.index:
+        return 0.0
+    return allocation.mean[allocation.index[decided.decision.action]]
+
+
+def _decision(
+    decision: Decision, spec: PolicySpec, actions: tuple[str, ...], vector: tuple[float, ...]
+) -> "pb.decision__pb2.Decision":
+    place = spec.index.get(decision.action)
+    action = action_message(spec.actions[place]) if place is not None else None
+    return decision_message(decision, action=action, actions=actions, vector=vector)

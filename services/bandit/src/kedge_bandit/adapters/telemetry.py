@@ -1,0 +1,123 @@
+"""Count and time what the server does, for /metrics. Labels stop at tenant and policy; children are bound once."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kedge_bandit.domain.decision import Decision
+from kedge_bandit.domain.mode import Mode
+
+_LATENCY_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """The server's counters. One per process; a registry may be given so that tests stand apart."""
+
+    registry: CollectorRegistry = REGISTRY
+    _decisions: Counter = field(init=False)
+    _latency: Histogram = field(init=False)
+    _outcomes: Counter = field(init=False)
+    _episodes: Counter = field(init=False)
+    _errors: Counter = field(init=False)
+    _dropped: Counter = field(init=False)
+    _mismatches: Counter = field(init=False)
+    _refused: Counter = field(init=False)
+    _bound: dict[tuple[str, ...], Counter] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Register every series."""
+        registry = self.registry
+        self._decisions = Counter(
+            "kedge_decisions", "Decisions answered", ("tenant", "policy", "reason"), registry=registry
+        )
+        self._latency = Histogram(
+            "kedge_decide_seconds", "Time inside Decide", buckets=_LATENCY_BUCKETS, registry=registry
+        )
+        self._outcomes = Counter("kedge_outcomes", "Outcomes answered", ("tenant", "status"), registry=registry)
+        self._episodes = Counter("kedge_episodes_logged", "Episode logs answered", ("tenant", "status"), registry=registry)
+        self._errors = Counter("kedge_decide_fallbacks", "Baselines served because something broke", registry=registry)
+        self._dropped = Counter("kedge_decisions_dropped", "Decision rows left to their tokens", registry=registry)
+        self._mismatches = Counter(
+            "kedge_baseline_mismatches", "Callers with another baseline than the policy's", ("tenant",), registry=registry
+        )
+        self._refused = Counter("kedge_requests_refused", "Requests refused, by reason", ("reason",), registry=registry)
+
+    def decided(self, decision: Decision, seconds: float) -> None:
+        """Count one decision."""
+        key = (decision.tenant, decision.policy, decision.reason)
+        child = self._bound.get(key)
+        if child is None:
+            child = self._bound[key] = self._decisions.labels(*key)
+        child.inc()
+        self._latency.observe(seconds)
+
+    def outcome(self, tenant: str, status: str) -> None:
+        """Count one outcome by what became of it."""
+        key = ("outcome", tenant, status)
+        child = self._bound.get(key)
+        if child is None:
+            child = self._bound[key] = self._outcomes.labels(tenant, status)
+        child.inc()
+
+    def episode_logged(self, tenant: str, status: str) -> None:
+        """Count one episode log by what became of it."""
+        self._episodes.labels(tenant, status).inc()
+
+    def fell_back(self) -> None:
+        """Count a decision that is the baseline because something broke."""
+        self._errors.inc()
+
+    def dropped(self, count: int) -> None:
+        """Count decision rows that were not written; their tokens rebuild them."""
+        self._dropped.inc(count)
+
+    def baseline_mismatch(self, tenant: str) -> None:
+        """Count a caller whose own baseline differs."""
+        self._mismatches.labels(tenant).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count a refused request."""
+        self._refused.labels(reason).inc()
+
+
+_MODE_NUMBER = {mode: float(mode.restriction) for mode in Mode}
+
+
+class SnapshotCollector(Collector):
+    """Read mode, versions and age from the replica's snapshot when scraped.
+
+    Args:
+        modes: gives (tenant, policy, mode, allocation_version) of everything known.
+        age: gives seconds since the last refresh.
+        queued: gives rows waiting in the group writer.
+    """
+
+    def __init__(
+        self,
+        modes: Callable[[], Iterable[tuple[str, str, Mode, int]]],
+        age: Callable[[], float],
+        queued: Callable[[], float],
+    ) -> None:
+        self._modes = modes
+        self._age = age
+        self._queued = queued
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """Give the gauges as they stand."""
+        mode = GaugeMetricFamily(
+            "kedge_mode", "Effective mode: 0 APPLY, 1 OBSERVE, 2 FROZEN, 3 BYPASS", labels=("tenant", "policy")
+        )
+        version = GaugeMetricFamily(
+            "kedge_allocation_version", "Newest allocation served from", labels=("tenant", "policy")
+        )
+        for tenant, policy, effective, allocation_version in self._modes():
+            mode.add_metric((tenant, policy), _MODE_NUMBER[effective])
+            version.add_metric((tenant, policy), float(allocation_version))
+        age = GaugeMetricFamily("kedge_snapshot_age_seconds", "Age of the replica's view", value=self._age())
+        queued = GaugeMetricFamily("kedge_rows_queued", "Rows waiting for their commit", value=self._queued())
+        return [mode, version, age, queued]
+

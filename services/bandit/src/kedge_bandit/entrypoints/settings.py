@@ -1,0 +1,66 @@
+"""Read the service's settings once from the environment: KEDGE_*; a key nobody reads fails the start."""
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from kedge_bandit.domain.mode import Mode
+
+PREFIX = "KEDGE_"
+
+
+class Settings(BaseSettings):
+    """Everything a process of the service can be told.
+
+    Attributes:
+        database_url: any PostgreSQL 15 or newer; empty: the embedded one under `data_dir`. DATABASE_URL works too.
+        data_dir: where the embedded database, the operator's key and the mode override file live.
+        host, port: of gRPC; one port per server process.
+        web_port: of REST and the pages.
+        metrics_port, worker_metrics_port: of /metrics; 0 turns it off.
+        mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
+        worker_interval_ms: least time between two passes over a tenant.
+        worker_batch: raw rows of one pass.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    database_url: str = ""
+    data_dir: Path = Path("build/kedge")
+    host: str = "127.0.0.1"
+    port: int = Field(default=50051, ge=0, le=65535)
+    web_port: int = Field(default=8080, ge=0, le=65535)
+    metrics_port: int = Field(default=9464, ge=0, le=65535)
+    worker_metrics_port: int = Field(default=9465, ge=0, le=65535)
+    mode_override: Mode = Mode.APPLY
+    worker_interval_ms: int = Field(default=100, ge=1)
+    worker_batch: int = Field(default=2000, ge=1)
+    log_level: str = "INFO"
+
+
+CLIENT_KEYS = frozenset({"KEDGE_KEY", "KEDGE_ADDRESS"})
+"""Read by the command line's client, not by the service."""
+
+
+def read_settings() -> Settings:
+    """Read the environment.
+
+    Raises:
+        SystemExit: a value is wrong, or a KEDGE_* variable is unknown; the message names it.
+    """
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | CLIENT_KEYS
+    unknown = sorted(
+        name for name in os.environ if name.startswith(PREFIX) and name not in known and not name.startswith("KEDGE_TEST_")
+    )
+    if unknown:
+        raise SystemExit(f"unknown setting {', '.join(unknown)}: remove it, or use one of {', '.join(sorted(known))}")
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SystemExit(f"setting {PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from error
+    if not settings.database_url and os.environ.get("DATABASE_URL"):
+        return settings.model_copy(update={"database_url": os.environ["DATABASE_URL"]})
+    return settings
