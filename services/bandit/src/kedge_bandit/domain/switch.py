@@ -1,0 +1,50 @@
+"""State the rules of the kill switch, which are the same for a policy, a tenant and everything at once."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from kedge_bandit.domain.errors import IllegalTransition
+from kedge_bandit.domain.mode import Mode, ModeChange
+
+
+class QuarantineChoice(StrEnum):
+    """What becomes of the evidence that was quarantined while nothing was learned."""
+
+    REPLAY = "REPLAY"
+    KEEP = "KEEP"
+    DROP = "DROP"
+
+
+def check_freeze(mode: Mode) -> None:
+    """Refuse to freeze what is stopped already; the same rule holds for policy, tenant and everything.
+
+    Raises:
+        IllegalTransition: it already is FROZEN or BYPASS.
+    """
+    if mode.stops_time:
+        raise IllegalTransition(f"it is {mode} already: nothing to freeze")
+
+
+def check_unfreeze(mode: Mode) -> None:
+    """Refuse to unfreeze what is not stopped. Raises IllegalTransition."""
+    if not mode.stops_time:
+        raise IllegalTransition(f"it is {mode}, not FROZEN or BYPASS: nothing to unfreeze at this level")
+
+
+def check_set_mode(found: Mode, wanted: Mode) -> None:
+    """Refuse a mode that is in force already, and to resume without unfreezing. Raises IllegalTransition."""
+    if found is wanted:
+        raise IllegalTransition(f"it is {found} already")
+    if found.stops_time and not wanted.stops_time:
+        raise IllegalTransition(f"it is {found}: unfreeze it, which also says what becomes of quarantined evidence")
+
+
+def mode_before_stop(changes: Iterable[ModeChange], level: str) -> Mode:
+    """Find the mode in which a level resumes: its last one that was neither FROZEN nor BYPASS, else APPLY.
+
+    Args:
+        changes: in the order in which they happened.
+        level: "global", "tenant" or "policy".
+    """
+    running = [change.mode for change in changes if change.level == level and not change.mode.stops_time]
+    return running[-1] if running else Mode.APPLY
