@@ -1,0 +1,113 @@
+"""Read what the worker has learned of one policy, for a status report."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import Select, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.application.administration_ports import ActionTotals, CellSums, LearnedState
+from kedge_bandit.domain.identifiers import PolicyName
+from kedge_bandit.domain.self_check import Finding, SelfCheck
+
+_RATE_WINDOW: Final = timedelta(days=1)
+
+
+async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, with_cells: bool) -> LearnedState:
+    """Read actions, cells, counts, holds and backlog of a policy of the open ledger."""
+    reads = _Reads(connection, name)
+    state = tables.policy_state.c
+    found = (await connection.execute(select(tables.policy_state).where(state.policy == name))).one_or_none()
+    return LearnedState(
+        allocation_version=0 if found is None else found.allocation_version,
+        publish_time=await reads.newest_publish_time(),
+        actions=await reads.actions(),
+        cells=await reads.cells() if with_cells else (),
+        self_check=None if found is None else _finding(found.self_check),
+        budget_spent=found is not None and found.budget_spent,
+        learning_held="" if found is None else found.learning_held or "",
+        episode_counts=await reads.counts(),
+        backlog=await reads.backlog(),
+        decisions_per_second=await reads.decisions_per_second(),
+    )
+
+
+class _Reads:
+    def __init__(self, connection: AsyncConnection, name: PolicyName) -> None:
+        self._connection = connection
+        self._name = name
+
+    async def actions(self) -> tuple[ActionTotals, ...]:
+        row = tables.action_state.c
+        rows = await self._connection.execute(
+            select(tables.action_state).where(row.policy == self._name).order_by(row.action)
+        )
+        return tuple(
+            ActionTotals(
+                action_key=found.action,
+                episodes=found.episodes,
+                reward_sum=found.reward_sum,
+                veto_episodes=found.veto_episodes,
+                vetoes=found.vetoes,
+                over_cap=found.over_cap,
+                is_ineligible=found.ineligible,
+            )
+            for found in rows
+        )
+
+    async def cells(self) -> tuple[CellSums, ...]:
+        row = tables.cell.c
+        rows = await self._connection.execute(
+            select(tables.cell).where(row.policy == self._name).order_by(row.bucket, row.action)
+        )
+        return tuple(
+            CellSums(bucket=found.bucket, action_key=found.action, n=found.n, s=found.s, s2=found.s2, as_of=found.as_of)
+            for found in rows
+        )
+
+    async def counts(self) -> dict[str, int]:
+        row = tables.episode_count.c
+        rows = await self._connection.execute(select(row.name, row.count).where(row.policy == self._name))
+        return dict(sorted((name, count) for name, count in rows))
+
+    async def newest_publish_time(self) -> Any:
+        row = tables.bucket_state.c
+        return await self._one(select(func.max(row.publish_time)).where(row.policy == self._name))
+
+    async def backlog(self) -> int:
+        """Count raw rows that no fold has reached; rows of a transaction still running count as well."""
+        folded = select(tables.fold_state.c.x).scalar_subquery()
+        total = 0
+        for table in (tables.decision, tables.episode_event, tables.outcome):
+            total += await self._one(select(func.count()).select_from(table).where(table.c.x >= folded))
+        return total
+
+    async def decisions_per_second(self) -> float:
+        row = tables.decision.c
+        since = func.now() - _RATE_WINDOW
+        wanted = select(func.count(), func.min(row.decision_time), func.now()).where(
+            row.policy == self._name, row.decision_time >= since
+        )
+        count, first, now = (await self._connection.execute(wanted)).one()
+        return 0.0 if first is None else float(count / max((now - first).total_seconds(), 1.0))
+
+    async def _one(self, wanted: Select[Any]) -> Any:
+        return (await self._connection.execute(wanted)).scalar_one()
+
+
+def _finding(stored: Any) -> Finding | None:
+    """Judge the sums that the worker stored, without using up a look."""
+    if not stored or not stored.get("count"):
+        return None
+    check = SelfCheck(
+        keys=tuple(stored["keys"]),
+        count=stored["count"],
+        expected=np.array(stored["expected"]),
+        excess=np.array(stored["excess"]),
+        variance=np.array(stored["variance"]),
+        impossible=stored["impossible"],
+        looks=stored["looks"],
+    )
+    return check.finding()

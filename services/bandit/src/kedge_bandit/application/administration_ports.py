@@ -1,0 +1,168 @@
+"""What governing and administration need from the outside beyond `ports`: tenants, keys, and reads about a policy."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from kedge_bandit.application.ports import AuditLog, Policies
+from kedge_bandit.domain.api_key import StoredKey
+from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.mode import Mode, ModeChange
+from kedge_bandit.domain.self_check import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class WriteId:
+    """Identifies one write, so that sending it again does nothing again.
+
+    Attributes:
+        request_id: made by the caller; empty: every call counts.
+        payload_hash: of verb and request.
+    """
+
+    request_id: str = ""
+    payload_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """Where the audit chain of a tenant ends: sequence 0 and the genesis hash when it is empty."""
+
+    sequence: int
+    row_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionTotals:
+    """One action over all buckets, as the worker left it.
+
+    Attributes:
+        episodes: settled and vetoed episodes learned from in this configuration, undiscounted.
+        reward_sum: their rewards, vetoes counted 0.
+        veto_episodes, vetoes: of the veto belief, discounted.
+        over_cap: P(veto rate > cap) when last computed, in [0, 1].
+    """
+
+    action_key: str
+    episodes: int
+    reward_sum: float
+    veto_episodes: float
+    vetoes: float
+    over_cap: float
+    is_ineligible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSums:
+    """Discounted evidence of one bucket and action; the sums hold at policy time `as_of`, in seconds."""
+
+    bucket: str
+    action_key: str
+    n: float
+    s: float
+    s2: float
+    as_of: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedState:
+    """What the worker has learned of one policy.
+
+    Attributes:
+        allocation_version, publish_time: of the newest allocation; 0 and None before the first.
+        learning_held: why learning is held; empty when it is not.
+        episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
+        backlog: raw rows that are not folded yet, over all policies of the tenant.
+        randomised_per_second: decisions per second over the last day.
+    """
+
+    allocation_version: int
+    publish_time: datetime | None
+    actions: tuple[ActionTotals, ...]
+    cells: tuple[CellSums, ...]
+    self_check: Finding | None
+    budget_spent: bool
+    learning_held: str
+    episode_counts: dict[str, int]
+    backlog: int
+    decisions_per_second: float
+
+
+class AdministeredPolicies(Policies, Protocol):
+    """The policies of the open tenant with what changing and watching them needs."""
+
+    async def is_first(self, write: WriteId) -> bool:
+        """Remember a write; False when the same one was made before. Raises IdempotencyConflict for another payload."""
+
+    async def learned(self, name: PolicyName, *, with_cells: bool) -> LearnedState:
+        """Read what the worker has learned of a policy."""
+
+    async def tenant_mode_changes(self) -> Sequence[ModeChange]:
+        """Read every change of the tenant's own mode, oldest first."""
+
+
+class VerifiedAuditLog(AuditLog, Protocol):
+    """The tenant's hash chain with its recorded end, by which a truncation is found."""
+
+    async def head(self) -> ChainHead:
+        """Read where the chain ends."""
+
+
+class GovernedLedger(Protocol):
+    """One tenant's record as governing sees it, open for one transaction."""
+
+    @property
+    def policies(self) -> AdministeredPolicies:
+        """Policies, arms, modes."""
+
+    @property
+    def audit(self) -> VerifiedAuditLog:
+        """The hash chain."""
+
+
+class GovernedLedgers(Protocol):
+    """Opens ledgers for governing."""
+
+    def open(self, tenant: TenantId) -> AbstractAsyncContextManager[GovernedLedger]:
+        """Open one tenant's record. Raises TenantDenied for an unknown tenant, StoreUnavailable without a database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An isolated owner of policies and episodes.
+
+    Attributes:
+        store_content: redacted content of episodes is kept.
+    """
+
+    name: TenantId
+    store_content: bool
+    create_time: datetime
+
+
+class TenantRegistry(Protocol):
+    """What belongs to no tenant: the list of tenants, the keys, and the mode of everything."""
+
+    async def onboard(self, tenant: TenantId, change: Change, write: WriteId, *, store_content: bool) -> Tenant:
+        """Make a tenant with its schema and role, and its first audit event. Raises TenantExists."""
+
+    async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
+        """Read tenants by name, those after a name."""
+
+    async def add_key(self, key: StoredKey, change: Change) -> None:
+        """Store a key, with an audit event in its tenant's chain. Raises TenantDenied for an unknown tenant."""
+
+    async def keys(self) -> Sequence[StoredKey]:
+        """Read every key that is not revoked."""
+
+    async def token_keys(self) -> dict[int, bytes]:
+        """Read the secrets that sign decision tokens by key id; makes the first one."""
+
+    async def global_mode_changes(self) -> Sequence[ModeChange]:
+        """Read every change of the mode of everything, oldest first."""
+
+    async def put_global_mode(self, mode: Mode, change: Change) -> None:
+        """Change the mode of everything; NOTIFY at commit."""
