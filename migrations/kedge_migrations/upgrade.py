@@ -1,4 +1,4 @@
-"""Run both trees. Safe to run at every start and by several processes at once: one advisory lock, one query when all is done."""
+"""Run both trees. Safe at every start and for several processes at once: one lock, one query when nothing is behind."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg import sql
 from sqlalchemy import Connection, create_engine, text
 
 _HERE = Path(__file__).parent
@@ -51,7 +52,10 @@ def upgrade(url: str, *, progress: Callable[[str], None] = lambda _line: None) -
                     command.upgrade(_config("control", connection, "control"), "head")
                 with engine.connect() as connection:
                     behind = connection.execute(
-                        text("SELECT name, schema_name, role_name FROM control.tenant WHERE revision <> :head ORDER BY name"),
+                        text(
+                            "SELECT name, schema_name, role_name FROM control.tenant"
+                            " WHERE revision <> :head ORDER BY name"
+                        ),
                         {"head": TENANT_HEAD},
                     ).all()
                 for name, schema, role in behind:
@@ -68,5 +72,21 @@ def upgrade(url: str, *, progress: Callable[[str], None] = lambda _line: None) -
             finally:
                 guard.execute(text("SELECT pg_advisory_unlock(:k)"), {"k": _LOCK})
                 guard.commit()
+    finally:
+        engine.dispose()
+
+
+def enable_login(url: str, password: str) -> None:
+    """Let the service log in as `kedge_service`, which owns nothing and sees a tenant only after taking its role.
+
+    Args:
+        url: SQLAlchemy URL of the owner.
+        password: at least 32 random characters.
+    """
+    engine = create_engine(url)
+    try:
+        with engine.begin() as connection:
+            literal = sql.quote(password)
+            connection.execute(text(f"ALTER ROLE kedge_service LOGIN PASSWORD {literal}"))
     finally:
         engine.dispose()

@@ -130,7 +130,12 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'kedge_service') THEN
         CREATE ROLE kedge_service NOLOGIN NOINHERIT;
     END IF;
+    GRANT kedge_service TO CURRENT_USER;        -- so that an owner who is no superuser may serve too
 END $$;
+
+-- The first token key: 244 random bits from the server's strong source.
+INSERT INTO control.token_key (key_id, secret)
+VALUES (1, decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'));
 
 GRANT USAGE ON SCHEMA control TO kedge_service;
 GRANT SELECT ON control.tenant, control.token_key TO kedge_service;

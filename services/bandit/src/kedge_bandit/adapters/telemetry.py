@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.mode import Mode
+
+log = structlog.get_logger(__name__)
 
 _LATENCY_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
@@ -67,9 +70,10 @@ class Telemetry:
         """Count one episode log by what became of it."""
         self._episodes.labels(tenant, status).inc()
 
-    def fell_back(self) -> None:
-        """Count a decision that is the baseline because something broke."""
+    def failed(self, error: Exception) -> None:
+        """Count and log a decision that is the baseline because something broke."""
         self._errors.inc()
+        log.error("decide.failed", exc_info=error)
 
     def dropped(self, count: int) -> None:
         """Count decision rows that were not written; their tokens rebuild them."""

@@ -1,16 +1,19 @@
 """Serve DecisionService."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from time import perf_counter
 
+from kedge.bandit.v1 import decision_pb2, decision_service_pb2_grpc
 from kedge.bandit.v1 import decision_service_pb2 as pb
-from kedge.bandit.v1 import decision_service_pb2_grpc
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.wire import action_message, context_of, decision_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_message
+from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.application.decide import Ask, Decide, Decided
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.ports import Ledgers, TokenSigner
@@ -45,11 +48,13 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     tokens: TokenSigner
     ledgers: Ledgers
     answers: DecideAnswers
+    telemetry: Telemetry
     _names: dict[str, tuple[TenantId, PolicyName]] = field(default_factory=dict)
 
     @answering
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
         """Choose one action for an episode."""
+        begun = perf_counter()
         tenant, policy = self._names.get(request.policy) or self._parse(request.policy)
         self.keyring.require(context, _ALLOWED["Decide"], tenant)
         token = request.decision_token
@@ -63,7 +68,12 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
             earlier=self.tokens.read(token, tenant=tenant) if token else None,
             continues=request.continues_episode,
         )
-        return self.answers.build(await self.decide(ask))
+        decided = await self.decide(ask)
+        answer = self.answers.build(decided)
+        if request.baseline_hash and request.baseline_hash != baseline_hash(decided.serving.policy.spec):
+            self.telemetry.baseline_mismatch(tenant)
+        self.telemetry.decided(decided.decision, perf_counter() - begun)
+        return answer
 
     @answering
     async def BestAction(self, request: pb.BestActionRequest, context: Context) -> pb.BestActionResponse:
@@ -191,6 +201,11 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
             raise IdempotencyConflict(request.request_id or str(decision_id))
 
 
+def baseline_hash(spec: PolicySpec) -> str:
+    """Hash the baseline as a caller does that holds it in its own configuration: SHA-256 of its action key in hex."""
+    return hashlib.sha256(spec.baseline_key.encode()).hexdigest()
+
+
 def _wish(request: pb.DecideRequest) -> Wish:
     if not (
         request.available_action_keys
@@ -216,7 +231,7 @@ def _mean(decided: Decided) -> float:
 
 def _decision(
     decision: Decision, spec: PolicySpec, actions: tuple[str, ...], vector: tuple[float, ...]
-) -> "pb.decision__pb2.Decision":
+) -> decision_pb2.Decision:
     place = spec.index.get(decision.action)
     action = action_message(spec.actions[place]) if place is not None else None
     return decision_message(decision, action=action, actions=actions, vector=vector)

@@ -1,0 +1,113 @@
+"""Serve gRPC: one process, one port. `python -m kedge_bandit.entrypoints.server`; `kedge serve` starts it with the rest."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import structlog
+import uvloop
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.settings import Settings, read_settings
+from kedge_bandit.entrypoints.wiring import Replica, build_replica
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+DRAIN_SECONDS = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+def handler_of(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcHandler:
+    """Register a servicer's methods by the descriptor, without the generated helper of each service."""
+    methods = {}
+    for rpc in service.methods:
+        make: Callable[..., Any] = getattr(
+            grpc,
+            f"{'stream' if rpc.client_streaming else 'unary'}_{'stream' if rpc.server_streaming else 'unary'}_rpc_method_handler",
+        )
+        request: type[Message] = GetMessageClass(rpc.input_type)
+        methods[rpc.name] = make(
+            getattr(servicer, rpc.name),
+            request_deserializer=request.FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+    handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(service.full_name, methods)
+    return handler
+
+
+def make_server(replica: Replica) -> tuple[grpc.aio.Server, health.HealthServicer]:
+    """Make the server with every service, health and reflection; NOT_SERVING until told otherwise."""
+    services = [service for service, _ in replica.servicers]
+    check_declared(services)
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.so_reuseport", 0),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        )
+    )
+    server.add_generic_rpc_handlers(tuple(handler_of(service, servicer) for service, servicer in replica.servicers))
+    checks = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    names = [service.full_name for service in services]
+    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    return server, checks
+
+
+async def serve(settings: Settings, url: str, *, announce: Callable[[int], None] = lambda _port: None) -> None:
+    """Serve until SIGTERM or SIGINT; drains: no new calls, running ones finish, every row is written."""
+    replica = await build_replica(settings, url)
+    server, checks = make_server(replica)
+    port = server.add_insecure_port(f"{settings.host}:{settings.port}")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await replica.snapshot.refresh()
+    refreshing = asyncio.create_task(replica.snapshot.run())
+    writing = asyncio.create_task(replica.writer.run())
+    if settings.metrics_port:
+        start_http_server(settings.metrics_port, addr=settings.host, registry=replica.telemetry.registry)
+    await server.start()
+    await checks.set("", health_pb2.HealthCheckResponse.SERVING)
+    for service, _ in replica.servicers:
+        await checks.set(service.full_name, health_pb2.HealthCheckResponse.SERVING)
+    log.info("server.ready", port=port)
+    announce(port)
+    stopped = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({stopped, refreshing, writing}, return_when=asyncio.FIRST_COMPLETED)
+    await checks.enter_graceful_shutdown()
+    await server.stop(DRAIN_SECONDS)
+    await replica.writer.close()
+    await asyncio.wait({writing}, timeout=DRAIN_SECONDS)
+    for task in (refreshing, writing, stopped):
+        task.cancel()
+    await replica.engine.dispose()
+    for task in done - {stopped}:
+        task.result()
+
+
+def main() -> None:
+    """Run the process."""
+    settings = read_settings()
+    set_up_logs(settings.log_level)
+    if not settings.database_url:
+        sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    uvloop.run(serve(settings, settings.database_url))
+
+
+if __name__ == "__main__":
+    main()

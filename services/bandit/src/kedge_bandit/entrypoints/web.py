@@ -1,0 +1,76 @@
+"""Serve REST: the same servicers, transcoded from the HTTP annotations. `python -m kedge_bandit.entrypoints.web`."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.adapters.rest.transcode import build_app
+from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.settings import Settings, read_settings
+from kedge_bandit.entrypoints.wiring import Replica, build_replica
+
+
+def make_app(replica: Replica) -> FastAPI:
+    """Make the application over a replica's servicers, with /openapi.json, /healthz and /readyz."""
+    check_declared([service for service, _ in replica.servicers])
+    app = build_app(replica.servicers, title="Kedge", version="1")
+
+    @app.get("/healthz", include_in_schema=False)
+    async def alive() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get("/readyz", include_in_schema=False)
+    async def ready() -> dict[str, object]:
+        return {"status": "stale" if replica.snapshot.stale else "ready", "age_seconds": replica.snapshot.age_seconds}
+
+    return app
+
+
+@asynccontextmanager
+async def running(replica: Replica) -> AsyncIterator[None]:
+    """Keep a replica's background work going."""
+    await replica.snapshot.refresh()
+    refreshing = asyncio.create_task(replica.snapshot.run())
+    writing = asyncio.create_task(replica.writer.run())
+    try:
+        yield
+    finally:
+        await replica.writer.close()
+        await asyncio.wait({writing}, timeout=10)
+        for task in (refreshing, writing):
+            task.cancel()
+        await replica.engine.dispose()
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    replica = await build_replica(settings, settings.database_url)
+    async with running(replica):
+        config = uvicorn.Config(
+            make_app(replica),
+            host=settings.host,
+            port=settings.web_port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+        )
+        await uvicorn.Server(config).serve()
+
+
+def main() -> None:
+    """Run the process."""
+    settings = read_settings()
+    set_up_logs(settings.log_level)
+    if not settings.database_url:
+        sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")
+    uvloop.run(serve(settings))
+
+
+if __name__ == "__main__":
+    main()

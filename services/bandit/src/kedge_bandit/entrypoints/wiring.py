@@ -1,0 +1,165 @@
+"""Wire the processes by hand: every object is made once, here, from the settings."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from google.protobuf.descriptor import ServiceDescriptor
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from kedge.bandit.v1 import (
+    decision_service_pb2,
+    episode_service_pb2,
+    experiment_service_pb2,
+    feedback_service_pb2,
+    governance_service_pb2,
+    policy_service_pb2,
+    proposal_service_pb2,
+    tenant_service_pb2,
+)
+from kedge_bandit.adapters.grpc.answers import DecideAnswers
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.decisions import DecisionServicer
+from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
+from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.group_writer import GroupWriter
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
+from kedge_bandit.adapters.tokens import HmacTokens
+from kedge_bandit.application.decide import Decide
+from kedge_bandit.application.explain import Explain, ReadDecision
+from kedge_bandit.application.export import ExportDecisions
+from kedge_bandit.application.import_episodes import ImportEpisodes
+from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
+from kedge_bandit.application.replay import Replay
+from kedge_bandit.domain.mode import Mode
+from kedge_bandit.entrypoints.settings import Settings
+
+Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[object, ...]]]]
+
+
+def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
+    """Open a small pool; connections live for half an hour, since each remembers every schema it has touched."""
+    return create_async_engine(
+        url.replace("postgresql://", "postgresql+psycopg://", 1), pool_size=size, max_overflow=4, pool_recycle=1800
+    )
+
+
+def connector(url: str) -> Connect:
+    """Make a function that opens an autocommit connection beside the pool."""
+
+    async def connect() -> psycopg.AsyncConnection[tuple[object, ...]]:
+        return await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5)
+
+    return connect
+
+
+def mode_override(settings: Settings) -> Callable[[], Mode]:
+    """Make a function that reads the override: environment, and a file that may change at any time."""
+    path = Path(settings.data_dir) / "mode_override"
+
+    def read() -> Mode:
+        try:
+            text = path.read_text(encoding="ascii").strip().upper()
+        except FileNotFoundError:
+            return settings.mode_override
+        # A file that cannot be understood restricts: somebody meant to stop something.
+        return Mode(text) if text in Mode.__members__ else Mode.FROZEN
+
+    return read
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica: its servicers, and the background work that keeps them going."""
+
+    engine: AsyncEngine
+    snapshot: ReplicaSnapshot
+    writer: GroupWriter
+    telemetry: Telemetry
+    servicers: Sequence[tuple[ServiceDescriptor, object]]
+
+
+async def build_replica(settings: Settings, url: str) -> Replica:
+    """Build what a server process and a web process share. Reads the token keys; everything else comes later."""
+    engine = engine_of(url)
+    ledgers = PostgresLedgers(engine)
+    async with engine.connect() as connection:
+        keys = {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
+    telemetry = Telemetry()
+    keyring = Keyring()
+    clock = DatabaseClock()
+    snapshot = ReplicaSnapshot(
+        engine=engine,
+        ledgers=ledgers,
+        listen=connector(url),
+        clock=clock,
+        override=mode_override(settings),
+        keys_changed=keyring.replace,
+    )
+    writer = GroupWriter(connector(url), dropped=telemetry.dropped)
+    telemetry.registry.register(
+        SnapshotCollector(
+            lambda: (
+                (tenant, name, serving.mode, max((a.version for a in serving.allocations.values()), default=0))
+                for tenant, policies in snapshot.policies.items()
+                for name, serving in policies.items()
+            ),
+            lambda: snapshot.age_seconds,
+            lambda: writer.queued,
+        )
+    )
+    tokens = HmacTokens(keys)
+    record_episode = RecordEpisode(snapshot, writer, tokens)
+    read = ReadDecision(ledgers)
+    decide = Decide(
+        snapshot=snapshot,
+        rows=writer,
+        ledgers=ledgers,
+        clock=clock,
+        randomness=lambda: secrets.randbits(74),
+        failed=telemetry.failed,
+    )
+    return Replica(
+        engine,
+        snapshot,
+        writer,
+        telemetry,
+        [
+            (
+                decision_service_pb2.DESCRIPTOR.services_by_name["DecisionService"],
+                DecisionServicer(
+                    keyring=keyring,
+                    decide=decide,
+                    record=record_episode,
+                    read=read,
+                    explain=Explain(read),
+                    replay=Replay(ledgers),
+                    tokens=tokens,
+                    ledgers=ledgers,
+                    answers=DecideAnswers(tokens),
+                    telemetry=telemetry,
+                ),
+            ),
+            (
+                episode_service_pb2.DESCRIPTOR.services_by_name["EpisodeService"],
+                EpisodeServicer(
+                    keyring=keyring,
+                    record=record_episode,
+                    importer=ImportEpisodes(snapshot, writer),
+                    export=ExportDecisions(ledgers),
+                    ledgers=ledgers,
+                    telemetry=telemetry,
+                ),
+            ),
+            (
+                feedback_service_pb2.DESCRIPTOR.services_by_name["FeedbackService"],
+                FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, clock), telemetry),
+            ),
+        ],
+    )
