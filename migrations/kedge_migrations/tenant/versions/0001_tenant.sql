@@ -133,7 +133,8 @@ CREATE TABLE {schema}.fold_state (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     x bigint NOT NULL,                          -- raw rows below it are folded
     evidence_sequence bigint NOT NULL,
-    system_identifier text NOT NULL             -- transaction numbers mean something in this cluster only
+    system_identifier text NOT NULL,            -- transaction numbers mean something in this cluster only
+    counted_before timestamptz                  -- after a restore: older decisions went into the self-check before it
 );
 INSERT INTO {schema}.fold_state (x, evidence_sequence, system_identifier)
 SELECT 0, 0, system_identifier::text FROM pg_control_system();
@@ -231,9 +232,10 @@ CREATE TABLE {schema}.policy_state (
 CREATE TABLE {schema}.bucket_state (
     policy text NOT NULL,
     bucket text NOT NULL,
-    allocation_version bigint NOT NULL,
-    publish_time timestamptz NOT NULL,
-    n double precision NOT NULL,
+    allocation_version bigint NOT NULL,         -- 0: none yet
+    publish_time timestamptz,
+    n double precision NOT NULL,                -- discounted evidence that it was made from
+    fresh double precision NOT NULL DEFAULT 0,  -- evidence rows folded since
     PRIMARY KEY (policy, bucket)
 );
 

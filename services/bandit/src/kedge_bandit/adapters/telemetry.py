@@ -41,11 +41,16 @@ class Telemetry:
             "kedge_decide_seconds", "Time inside Decide", buckets=_LATENCY_BUCKETS, registry=registry
         )
         self._outcomes = Counter("kedge_outcomes", "Outcomes answered", ("tenant", "status"), registry=registry)
-        self._episodes = Counter("kedge_episodes_logged", "Episode logs answered", ("tenant", "status"), registry=registry)
+        self._episodes = Counter(
+            "kedge_episodes_logged", "Episode logs answered", ("tenant", "status"), registry=registry
+        )
         self._errors = Counter("kedge_decide_fallbacks", "Baselines served because something broke", registry=registry)
         self._dropped = Counter("kedge_decisions_dropped", "Decision rows left to their tokens", registry=registry)
         self._mismatches = Counter(
-            "kedge_baseline_mismatches", "Callers with another baseline than the policy's", ("tenant",), registry=registry
+            "kedge_baseline_mismatches",
+            "Callers with another baseline than the policy's",
+            ("tenant",),
+            registry=registry,
         )
         self._refused = Counter("kedge_requests_refused", "Requests refused, by reason", ("reason",), registry=registry)
 
@@ -124,4 +129,3 @@ class SnapshotCollector(Collector):
         age = GaugeMetricFamily("kedge_snapshot_age_seconds", "Age of the replica's view", value=self._age())
         queued = GaugeMetricFamily("kedge_rows_queued", "Rows waiting for their commit", value=self._queued())
         return [mode, version, age, queued]
-

@@ -32,7 +32,7 @@ class HmacTokens:
     """
 
     def __init__(self, keys: Mapping[int, bytes]) -> None:
-        if not keys or any(not 0 <= k < 256 or len(secret) < 32 for k, secret in keys.items()):  # noqa: PLR2004
+        if not keys or any(not 0 <= k < 256 or len(secret) < 32 for k, secret in keys.items()):
             raise ValueError("give at least one token key: id 0 to 255, secret of at least 32 bytes")
         self._keys = dict(keys)
         self._newest = max(keys)
@@ -75,7 +75,9 @@ class HmacTokens:
         secret = self._keys.get(token[1]) if _HEAD_BYTES < len(token) <= _MAX_BYTES and token[0] == _VERSION else None
         body = token[_HEAD_BYTES:]
         if secret is None or not hmac.compare_digest(token[2:_HEAD_BYTES], _mac(secret, token[:2] + body)):
-            raise InvalidToken("the decision token is not one of ours: send back exactly the bytes that Decide answered")
+            raise InvalidToken(
+                "the decision token is not one of ours: send back exactly the bytes that Decide answered"
+            )
         fields = orjson.loads(body)
         if fields[0] != tenant:
             raise InvalidToken("the decision token belongs to another tenant: use the key of the tenant that decided")
@@ -118,4 +120,3 @@ def _digest(decision: Decision) -> str:
 
 def _microseconds(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
-

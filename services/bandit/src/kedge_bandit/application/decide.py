@@ -131,7 +131,9 @@ class Decide:
         return Decided(decision, serving, allocation, choice.vector)
 
     def _servable(self, allocation: Allocation, serving: Serving) -> bool:
-        return allocation.policy_version == serving.policy.version or serving.policy.spec.baseline_key in allocation.index
+        return (
+            allocation.policy_version == serving.policy.version or serving.policy.spec.baseline_key in allocation.index
+        )
 
     def _baseline(self, ask: Ask, serving: Serving, mode: Mode, reason: Reason, name: str = COLD) -> Decided:
         policy = serving.policy
@@ -231,7 +233,9 @@ def judge_requested(tenant: TenantId, policy: PolicyName, episode_id: EpisodeId,
     """
     if rate <= 0 or rate >= 1:
         return rate >= 1
-    digest = hashlib.sha256(b"\0".join((b"kedge.judge.v1", tenant.encode(), policy.encode(), episode_id.encode()))).digest()
+    digest = hashlib.sha256(
+        b"\0".join((b"kedge.judge.v1", tenant.encode(), policy.encode(), episode_id.encode()))
+    ).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53 < rate
 
 

@@ -113,8 +113,16 @@ class Explain:
         able = frozenset(decision.available or allocation.actions)
         upper = tuple(accumulate(found.vector))
         lines = tuple(
-            Line(key, allocation.eligible[i], key in able, allocation.q[i], allocation.mean[i], found.vector[i],
-                 upper[i] - found.vector[i], upper[i])
+            Line(
+                key,
+                allocation.eligible[i],
+                key in able,
+                allocation.q[i],
+                allocation.mean[i],
+                found.vector[i],
+                upper[i] - found.vector[i],
+                upper[i],
+            )
             for i, key in enumerate(allocation.actions)
         )
         return Why(found, lines, u, allocation.floor, allocation.uniform_slice, _sentences(found, lines, u))
@@ -137,12 +145,18 @@ def _sentences(found: FoundDecision, lines: tuple[Line, ...], u: float) -> tuple
     decision = found.decision
     said = [_WHY[decision.reason]]
     if decision.reason is Reason.DRAWN:
-        said.append(f"The draw u = {u:.6f} fell into the share of {decision.action}, propensity {decision.propensity:.4f}.")
+        said.append(
+            f"The draw u = {u:.6f} fell into the share of {decision.action}, propensity {decision.propensity:.4f}."
+        )
         said.extend(
             f"A draw in [{line.draw_from:.4f}, {line.draw_to:.4f}) would have chosen {line.action}."
             for line in lines
             if line.propensity > 0 and line.action != decision.action
         )
-    said.extend(f"{line.action} was not eligible: its veto rate is credibly over its cap." for line in lines if not line.eligible)
+    said.extend(
+        f"{line.action} was not eligible: its veto rate is credibly over its cap."
+        for line in lines
+        if not line.eligible
+    )
     said.extend(f"{line.action} was not available to the caller." for line in lines if not line.available)
     return tuple(said)

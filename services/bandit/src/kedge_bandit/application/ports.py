@@ -201,7 +201,10 @@ class RowWriter(Protocol):
         """Write and wait for the commit: RECORDED, DUPLICATE or CONFLICT. Raises QueueFull, StoreUnavailable."""
 
     def outcomes(self, tenant: TenantId, events: Sequence[OutcomeEvent]) -> Awaitable[Sequence[str]]:
-        """Write and wait for the commit: RECORDED, DUPLICATE, CONFLICT or REJECTED of each. Raises QueueFull, StoreUnavailable."""
+        """Write and wait for the commit: RECORDED, DUPLICATE, CONFLICT or REJECTED of each.
+
+        Raises QueueFull, StoreUnavailable.
+        """
 
 
 class TokenSigner(Protocol):

@@ -1,4 +1,4 @@
-"""Record: raw facts are checked, written once in a group commit, and acknowledged after it. Nothing is computed here."""
+"""Record: raw facts are checked, written once in a group commit, acknowledged after it. Nothing is computed here."""
 
 import hashlib
 from collections.abc import Sequence

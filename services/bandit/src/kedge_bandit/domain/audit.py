@@ -67,7 +67,8 @@ class ChainedEvent:
 def row_hash(event: ChainedEvent) -> str:
     """Hash everything of the event but its payload, which enters by its own hash.
 
-    H(previous_hash, sequence, time, actor, verb, subject, because, payload_hash); fields as JSON, so none runs into the next.
+    H(previous_hash, sequence, time, actor, verb, subject, because, payload_hash); as JSON, so no field runs into the
+    next.
     """
     fields = (
         event.previous_hash,
@@ -97,7 +98,10 @@ def chain(event: AuditEvent, *, sequence: int, previous_hash: str) -> ChainedEve
         previous_hash=previous_hash,
         row_hash="",
     )
-    return ChainedEvent(**{name: getattr(draft, name) for name in ChainedEvent.__slots__ if name != "row_hash"}, row_hash=row_hash(draft))
+    return ChainedEvent(
+        **{name: getattr(draft, name) for name in ChainedEvent.__slots__ if name != "row_hash"},
+        row_hash=row_hash(draft),
+    )
 
 
 def first_broken(events: list[ChainedEvent], *, previous_hash: str = GENESIS, sequence: int = 1) -> int | None:

@@ -1,6 +1,7 @@
 """Turn the declared features of a turn into a bucket: bounded, stable, the same in every language."""
 
 import bisect
+import itertools
 import math
 import re
 import unicodedata
@@ -37,7 +38,7 @@ class CategoricalFeature:
 
     def __post_init__(self) -> None:
         """Refuse values that are too many or too long, and keep them in NFC."""
-        if not 1 <= len(self.values) <= 256:  # noqa: PLR2004 - documented bound
+        if not 1 <= len(self.values) <= 256:
             raise InvalidPolicy(f"feature {self.name}: declare 1 to 256 values")
         if any(len(value.encode()) > MAX_VALUE_BYTES for value in self.values):
             raise InvalidPolicy(f"feature {self.name}: a value is over {MAX_VALUE_BYTES} bytes")
@@ -65,7 +66,7 @@ class NumericFeature:
         points = self.cut_points
         if len(points) > MAX_FEATURES or not all(map(math.isfinite, points)):
             raise InvalidPolicy(f"feature {self.name}: give at most 64 finite cut points")
-        if any(b <= a for a, b in zip(points, points[1:], strict=False)):
+        if any(b <= a for a, b in itertools.pairwise(points)):
             raise InvalidPolicy(f"feature {self.name}: cut points must increase strictly")
 
     def part(self, context: Context) -> str:
@@ -80,7 +81,7 @@ Feature = CategoricalFeature | NumericFeature
 def check_features(features: tuple[Feature, ...]) -> None:
     """Refuse a declaration with bad or repeated names, or with more than 16 features."""
     names = [feature.name for feature in features]
-    if len(names) > 16 or len(set(names)) != len(names):  # noqa: PLR2004 - documented bound
+    if len(names) > 16 or len(set(names)) != len(names):
         raise InvalidPolicy("declare at most 16 features, each name once")
     for name in names:
         if not _FEATURE_NAME.match(name):

@@ -98,7 +98,11 @@ def joint_actions(arms: tuple[Arm, ...]) -> tuple[Action, ...]:
     used = [group for group in groups if group]
     if not used:
         raise InvalidPolicy("a policy needs at least one arm that is not retired")
-    made = [Action(combination, "|".join(arm.arm_id for arm in combination)) for combination in itertools.product(*used)]
+    made = [
+        Action(combination, "|".join(arm.arm_id for arm in combination)) for combination in itertools.product(*used)
+    ]
     if len(made) > MAX_ACTIONS:
-        raise InvalidPolicy(f"{len(made)} joint actions; at most {MAX_ACTIONS} are allowed: retire arms or split the policy")
+        raise InvalidPolicy(
+            f"{len(made)} joint actions; at most {MAX_ACTIONS} are allowed: retire arms or split the policy"
+        )
     return tuple(sorted(made, key=lambda action: action.key.encode()))

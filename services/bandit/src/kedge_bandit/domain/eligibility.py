@@ -86,7 +86,7 @@ def subset_of(allocation: Allocation, wish: Wish) -> tuple[bool, ...] | None:
 
 
 def best_index(allocation: Allocation, wish: Wish) -> int:
-    """Find the available action of highest mean, an eligible one where there is one; the baseline where none is known."""
+    """Find the available action of highest mean, an eligible one where there is one; the baseline if none is known."""
     able = frozenset(wish.available) if wish.available else frozenset(allocation.actions)
     candidates = [i for i, key in enumerate(allocation.actions) if key in able]
     eligible = [i for i in candidates if allocation.eligible[i]]

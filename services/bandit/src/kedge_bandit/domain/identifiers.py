@@ -72,7 +72,7 @@ def parse_policy(name: str) -> tuple[TenantId, PolicyName]:
     ('acme', 'support')
     """
     parts = name.split("/")
-    if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "policies":  # noqa: PLR2004 - the four parts of the name
+    if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "policies":
         raise InvalidName("name", name[:80], "tenants/{tenant}/policies/{policy}")
     return tenant_id(parts[1]), policy_name(parts[3])
 
@@ -80,7 +80,7 @@ def parse_policy(name: str) -> tuple[TenantId, PolicyName]:
 def parse_decision(name: str) -> tuple[TenantId, DecisionId]:
     """Read `tenants/{tenant}/decisions/{decision}`; the last part is a UUID."""
     parts = name.split("/")
-    if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "decisions" or not _UUID.match(parts[3]):  # noqa: PLR2004
+    if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "decisions" or not _UUID.match(parts[3]):
         raise InvalidName("name", name[:80], "tenants/{tenant}/decisions/{decision}, a UUID at the end")
     return tenant_id(parts[1]), DecisionId(parts[3])
 

@@ -82,7 +82,7 @@ class PolicySpec:
             raise InvalidPolicy("two live arms of one dimension share a name: retire the old one")
         if self.half_life < MIN_HALF_LIFE:
             raise InvalidPolicy(f"half_life {self.half_life}: use at least one minute")
-        if not 0 <= self.prior_strength <= 1000:  # noqa: PLR2004 - documented bound
+        if not 0 <= self.prior_strength <= 1000:
             raise InvalidPolicy("prior_strength: use a number in [0, 1000]")
         if not 0 <= self.settlement.judge_rate <= 1:
             raise InvalidPolicy("judge_rate: use a share in [0, 1]")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from kedge_migrations import enable_login, upgrade
 from sqlalchemy import Engine, create_engine, insert, select
 
 from kedge_bandit.adapters.embedded.supervisor import EmbeddedPostgres
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
 from kedge_bandit.entrypoints.settings import Settings
+from kedge_migrations import enable_login, upgrade
 
 OPERATOR_KEY_FILE = "operator.key"
 _KEY_RANDOMNESS = 36

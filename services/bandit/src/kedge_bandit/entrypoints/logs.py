@@ -1,4 +1,4 @@
-"""Write logs as one JSON object a line: events, not sentences; ids as fields; never a prompt, a user's text or a secret."""
+"""Write logs as one JSON object a line: events, not sentences; ids as fields; no prompt, no user's text, no secret."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Serve gRPC: one process, one port. `python -m kedge_bandit.entrypoints.server`; `kedge serve` starts it with the rest."""
+"""Serve gRPC: one process, one port; `python -m kedge_bandit.entrypoints.server`, started by `kedge serve`."""
 
 import asyncio
 import logging
@@ -33,10 +33,8 @@ def handler_of(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcH
     """Register a servicer's methods by the descriptor, without the generated helper of each service."""
     methods = {}
     for rpc in service.methods:
-        make: Callable[..., Any] = getattr(
-            grpc,
-            f"{'stream' if rpc.client_streaming else 'unary'}_{'stream' if rpc.server_streaming else 'unary'}_rpc_method_handler",
-        )
+        ways = ("stream" if rpc.client_streaming else "unary", "stream" if rpc.server_streaming else "unary")
+        make: Callable[..., Any] = getattr(grpc, "_".join((*ways, "rpc_method_handler")))
         request: type[Message] = GetMessageClass(rpc.input_type)
         methods[rpc.name] = make(
             getattr(servicer, rpc.name),
@@ -63,7 +61,9 @@ def make_server(replica: Replica) -> tuple[grpc.aio.Server, health.HealthService
     checks = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = [service.full_name for service in services]
-    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    reflection.enable_server_reflection(
+        (*names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), server
+    )
     return server, checks
 
 
@@ -86,7 +86,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
         await checks.set(service.full_name, health_pb2.HealthCheckResponse.SERVING)
     log.info("server.ready", port=port)
     announce(port)
-    stopped = asyncio.create_task(stop.wait())
+    stopped: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({stopped, refreshing, writing}, return_when=asyncio.FIRST_COMPLETED)
     await checks.enter_graceful_shutdown()
     await server.stop(DRAIN_SECONDS)

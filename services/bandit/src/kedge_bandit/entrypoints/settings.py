@@ -52,7 +52,9 @@ def read_settings() -> Settings:
     """
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | CLIENT_KEYS
     unknown = sorted(
-        name for name in os.environ if name.startswith(PREFIX) and name not in known and not name.startswith("KEDGE_TEST_")
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in known and not name.startswith("KEDGE_TEST_")
     )
     if unknown:
         raise SystemExit(f"unknown setting {', '.join(unknown)}: remove it, or use one of {', '.join(sorted(known))}")

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from google.protobuf.descriptor import ServiceDescriptor
@@ -40,7 +41,7 @@ from kedge_bandit.application.replay import Replay
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.settings import Settings
 
-Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[object, ...]]]]
+Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
 
 
 def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
@@ -53,7 +54,7 @@ def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
 def connector(url: str) -> Connect:
     """Make a function that opens an autocommit connection beside the pool."""
 
-    async def connect() -> psycopg.AsyncConnection[tuple[object, ...]]:
+    async def connect() -> psycopg.AsyncConnection[tuple[Any, ...]]:
         return await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5)
 
     return connect

@@ -171,7 +171,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
 
     def _parse(self, name: str) -> tuple[TenantId, PolicyName]:
         parsed = parse_policy(name)
-        if len(self._names) < 10_000:  # noqa: PLR2004 - bounds the memory, not the number of policies
+        if len(self._names) < 10_000:
             self._names[name] = parsed
         return parsed
 
@@ -208,10 +208,7 @@ def baseline_hash(spec: PolicySpec) -> str:
 
 def _wish(request: pb.DecideRequest) -> Wish:
     if not (
-        request.available_action_keys
-        or request.pinned_action_key
-        or request.no_exploration
-        or request.in_tool_loop
+        request.available_action_keys or request.pinned_action_key or request.no_exploration or request.in_tool_loop
     ):
         return PLAIN
     return Wish(

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from kedge.bandit.v1 import episode_service_pb2_grpc
 from kedge.bandit.v1 import episode_service_pb2 as pb
+from kedge.bandit.v1 import episode_service_pb2_grpc, policy_pb2
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
@@ -111,14 +111,14 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 yield pb.ExportDecisionsResponse(decision=_record(logged, log.policy))
             for cell in log.cells:
                 yield pb.ExportDecisionsResponse(
-                    cell={
-                        "bucket": cell.bucket,
-                        "action_key": cell.action,
-                        "weight": cell.n,
-                        "reward_sum": cell.s,
-                        "reward_square_sum": cell.s2,
-                        "as_of": cell.as_of,
-                    }
+                    cell=policy_pb2.Cell(
+                        bucket=cell.bucket,
+                        action_key=cell.action,
+                        weight=cell.n,
+                        reward_sum=cell.s,
+                        reward_square_sum=cell.s2,
+                        as_of=cell.as_of,
+                    )
                 )
             yield pb.ExportDecisionsResponse(self_check=self_check_message(log.self_check))
 
@@ -143,7 +143,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                     )
                 )
             except KedgeError as error:
-                if len(response.refusals) < 100:  # noqa: PLR2004 - documented bound
+                if len(response.refusals) < 100:
                     response.refusals.append(f"{message.episode_id[:80]}: {error}")
             else:
                 response.duplicates += duplicate
@@ -194,5 +194,3 @@ def _record(logged: LoggedDecision, policy: Policy) -> pb.DecisionRecord:
         record.policy_time = episode.policy_time or 0.0
         record.evidence_sequence = episode.evidence_sequence
     return record
-
-

@@ -12,8 +12,10 @@ from kedge_bandit.application.record import Recorded, RecordOutcomes
 from kedge_bandit.domain.identifiers import parse_tenant
 
 _ALLOWED = permissions_of("FeedbackService")
-_STATUS = {name: outcome_pb2.OutcomeStatus.Value(f"OUTCOME_STATUS_{name}") for name in
-           ("RECORDED", "DUPLICATE", "CONFLICT", "LATE", "REJECTED")}
+_STATUS = {
+    name: outcome_pb2.OutcomeStatus.Value(f"OUTCOME_STATUS_{name}")
+    for name in ("RECORDED", "DUPLICATE", "CONFLICT", "LATE", "REJECTED")
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.outcome import AbsentReason, Outcome, Provenance, SignalKind, VetoReason
 from kedge_bandit.domain.published import Allocation
 
+_K = TypeVar("_K", bound=int)
 _T = TypeVar("_T")
 
 MODE = {mode: policy_pb2.Mode.Value(f"MODE_{mode}") for mode in Mode}
@@ -65,9 +66,7 @@ def action_message(action: Action) -> policy_pb2.Action:
 
 def distribution(actions: Sequence[str], vector: Sequence[float]) -> list[decision_pb2.ActionPropensity]:
     """Put a distribution on the wire, in canonical order."""
-    return [
-        decision_pb2.ActionPropensity(action_key=key, propensity=p) for key, p in zip(actions, vector, strict=True)
-    ]
+    return [decision_pb2.ActionPropensity(action_key=key, propensity=p) for key, p in zip(actions, vector, strict=True)]
 
 
 def outcome_report(message: outcome_pb2.Outcome, *, tenant: TenantId, source: str) -> OutcomeReport | KedgeError:
@@ -122,7 +121,7 @@ def _outcome(message: outcome_pb2.Outcome, signal: SignalKind, tenant: TenantId,
     )
 
 
-def _known(table: Mapping[int, _T], number: int, field: str) -> _T:
+def _known(table: Mapping[_K, _T], number: _K, field: str) -> _T:
     found = table.get(number)
     if found is None:
         raise InvalidValue(field, f"{number}, which this server does not know", f"one of the {field} values of the API")
@@ -135,7 +134,7 @@ def _same_tenant(named: TenantId, tenant: TenantId) -> None:
 
 
 def decision_message(
-    decision: Decision, *, action: policy_pb2.Action, actions: Sequence[str] = (), vector: Sequence[float] = ()
+    decision: Decision, *, action: policy_pb2.Action | None, actions: Sequence[str] = (), vector: Sequence[float] = ()
 ) -> decision_pb2.Decision:
     """Put a decision's full record on the wire; the distribution where it is given."""
     message = decision_pb2.Decision(

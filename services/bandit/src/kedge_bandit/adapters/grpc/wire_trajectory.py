@@ -22,6 +22,7 @@ from kedge_bandit.domain.errors import TrajectoryInvalid
 
 MAX_STEPS = 1_000
 
+_K = TypeVar("_K", bound=int)
 _E = TypeVar("_E")
 
 _GUARDRAIL = {episode_pb2.GuardrailKind.Value(f"GUARDRAIL_KIND_{kind}"): kind for kind in GuardrailKind}
@@ -85,7 +86,7 @@ def _llm_call(message: episode_pb2.LlmCall) -> LlmCall:
     )
 
 
-def _known(table: Mapping[int, _E], number: int, step: str, field: str) -> _E:
+def _known(table: Mapping[_K, _E], number: _K, step: str, field: str) -> _E:
     found = table.get(number)
     if found is None:
         raise TrajectoryInvalid(step=step, field=field, problem=f"is {number}, which this server does not know")

@@ -84,7 +84,7 @@ class PostgresDecisions:
         """Read one published allocation."""
         row = tables.allocation.c
         statement = select(tables.allocation).where(row.policy == policy, row.allocation_version == version)
-        return _allocation((await self._connection.execute(statement)).one())
+        return allocation_of((await self._connection.execute(statement)).one())
 
     async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
         """Read the newest allocation of each bucket, those of a version above `after`."""
@@ -97,7 +97,7 @@ class PostgresDecisions:
             )
             .where(state.policy == policy, state.allocation_version > after, row.bucket == state.bucket)
         )
-        return [_allocation(found) for found in await self._connection.execute(statement)]
+        return [allocation_of(found) for found in await self._connection.execute(statement)]
 
     async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
         """Read an episode."""
@@ -150,7 +150,7 @@ class PostgresDecisions:
                 .order_by(row.allocation_version)
                 .limit(_PAGE)
             )
-            page = [_allocation(found) for found in await self._connection.execute(statement)]
+            page = [allocation_of(found) for found in await self._connection.execute(statement)]
             for allocation in page:
                 yield allocation
             if len(page) < _PAGE:
@@ -184,7 +184,8 @@ class PostgresDecisions:
         )
 
 
-def _allocation(row: Row[Any]) -> Allocation:
+def allocation_of(row: Row[Any]) -> Allocation:
+    """Read an allocation's row."""
     return Allocation(
         policy=PolicyName(row.policy),
         bucket=row.bucket,
@@ -209,7 +210,7 @@ def _allocation(row: Row[Any]) -> Allocation:
     )
 
 
-def _episode(row: Row[Any]) -> EpisodeRecord:
+def _episode(row: Any) -> EpisodeRecord:
     verdict = row.verdict or {}
     return EpisodeRecord(
         policy=PolicyName(row.policy),

@@ -1,14 +1,16 @@
 """Write raw rows in group commits: one SQL function call for whatever has gathered while the last one ran.
 
 One connection, one batch at a time, so rows are committed in the order in which they were handed over. Acknowledgements
-are given after the commit. A batch that the database refuses is split in halves until the bad row stands alone, and that
-row alone is refused.
+are given after the commit. A batch that the database refuses is split in halves until the bad row stands alone, and
+that row alone is refused.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import psycopg
 import structlog
@@ -50,7 +52,7 @@ class GroupWriter:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[object, ...]]]],
+        connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]],
         *,
         capacity: int = 50_000,
         linger: float = 0.025,
@@ -69,7 +71,7 @@ class GroupWriter:
         self._urgent = asyncio.Event()
         self._closing = False
         self._written: OrderedDict[str, None] = OrderedDict()
-        self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
 
     @property
     def queued(self) -> int:
@@ -195,7 +197,9 @@ class GroupWriter:
             self._queued -= 1
             if isinstance(unit, _Waiting) and not unit.answer.done():
                 unit.answer.set_exception(
-                    InvalidValue("a value", "not storable", "text without zero characters and times within year 1 to 9999")
+                    InvalidValue(
+                        "a value", "not storable", "text without zero characters and times within year 1 to 9999"
+                    )
                 )
             return
         middle = len(units) // 2
@@ -236,14 +240,15 @@ def _single_rows(waiting: list[_Waiting]) -> list[_Waiting]:
             for i, row in enumerate(item.rows)
         ]
         gathered = asyncio.gather(*(part.answer for part in parts), return_exceptions=True)
-        gathered.add_done_callback(lambda done, item=item: _answer_all(item, done.result()))
+        gathered.add_done_callback(partial(_answer_all, item))
         singles.extend(parts)
     return singles
 
 
-def _answer_all(item: _Waiting, results: list[list[str] | BaseException]) -> None:
+def _answer_all(item: _Waiting, gathered: "asyncio.Future[list[list[str] | BaseException]]") -> None:
     if item.answer.done():
         return
+    results = gathered.result()
     lost = next((result for result in results if isinstance(result, StoreUnavailable | TenantDenied)), None)
     if lost is not None:
         item.answer.set_exception(lost)

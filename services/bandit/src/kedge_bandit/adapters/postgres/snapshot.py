@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import Any
 
 import psycopg
 import structlog
@@ -55,7 +56,7 @@ class ReplicaSnapshot:
 
     engine: AsyncEngine
     ledgers: PostgresLedgers
-    listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[object, ...]]]]
+    listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     clock: DatabaseClock
     override: Callable[[], Mode]
     keys_changed: Callable[[list[StoredKey]], None]
@@ -157,7 +158,9 @@ class ReplicaSnapshot:
                     for found in keys
                 ]
             )
-            names = [TenantId(name) for name in (await connection.execute(select(tables.control_tenant.c.name))).scalars()]
+            names = [
+                TenantId(name) for name in (await connection.execute(select(tables.control_tenant.c.name))).scalars()
+            ]
         for gone in set(self._tenants) - set(names):
             del self._tenants[gone]
         self._dirty.update(names)
@@ -185,6 +188,8 @@ class ReplicaSnapshot:
                 allocations = {} if before is None else before.allocations
                 after = max((a.version for a in allocations.values()), default=0)
                 newer = await ledger.decisions.newest_allocations(policy.name, after=after)
-                merged: dict[str, Allocation] = {**allocations, **{a.bucket: a for a in newer}} if newer else allocations
+                merged: dict[str, Allocation] = (
+                    {**allocations, **{a.bucket: a for a in newer}} if newer else allocations
+                )
                 fresh[policy.name] = Serving(policy, most_restrictive((*shared, policy.mode)), merged)
         self._tenants[tenant] = fresh

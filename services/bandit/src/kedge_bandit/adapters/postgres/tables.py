@@ -1,4 +1,4 @@
-"""Describe the tables that migrations make, for Core statements. `TENANT` is replaced by the tenant's schema per ledger."""
+"""Describe the tables that migrations make, for Core statements; a ledger puts the tenant's schema for `TENANT`."""
 
 from sqlalchemy import (
     BigInteger,
@@ -229,6 +229,7 @@ fold_state = Table(
     _big("x"),
     _big("evidence_sequence"),
     _text("system_identifier"),
+    _time("counted_before"),
     schema=TENANT,
 )
 episode = Table(
@@ -326,6 +327,7 @@ bucket_state = Table(
     _big("allocation_version"),
     _time("publish_time"),
     _real("n"),
+    _real("fresh"),
     schema=TENANT,
 )
 episode_count = Table(
