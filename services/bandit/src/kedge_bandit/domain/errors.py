@@ -132,6 +132,12 @@ class InvalidPolicy(KedgeError):
     reason: ClassVar[str] = "INVALID_POLICY"
 
 
+class UnknownDimension(KedgeError):
+    """Refuse an arm of a dimension that is none of the three safe knobs; a tool, a spend or a send can never be one."""
+
+    reason: ClassVar[str] = "UNKNOWN_DIMENSION"
+
+
 class UnknownAction(KedgeError):
     """Refuse an action key that the policy does not have."""
 
