@@ -1,0 +1,172 @@
+"""Compute the probability that each arm is the best, exactly, for independent Beta beliefs.
+
+P(k is largest) = ∫ f_k Π_{j≠k} F_j. A fixed grid is silently wrong by up to 1 as soon as beliefs are sharp, so the
+integral is taken in logit space t = log(θ/(1−θ)), where no Beta density has a pole, over panels whose width follows
+the sharpest belief that lives there: the density of θ in t is smooth on the scale 1/sqrt((a+b)·θ·(1−θ)). Each panel
+has 16 Gauss-Legendre nodes; F at the nodes is the running integral of the Legendre expansion of f (spectral
+integration), so `betainc` is needed at one point only. Absolute error at most 2e-11 for shapes from 0.05 to 1e9.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+from scipy.special import betainc, expit, gammaln
+
+from kedge_bandit.domain.arrays import FloatArray
+from kedge_bandit.domain.errors import NumericalFailure
+
+SMALLEST_SHAPE = 0.05
+SUM_TOLERANCE = 1e-6
+
+_EDGE = 32.0  # integrate until every density has fallen by e^-32 from its mode
+_NEIGHBOURHOOD = 50.0  # a belief sets the panel width until its density has fallen by e^-50
+_SCALES_PER_PANEL = 3.0
+_WIDEST_PANEL = 6.0  # half the convergence comes from the poles of 1/(1+e^t) at ±iπ, so panels near 0 stay short
+_GRID = 48
+_OVERFLOW = 700.0  # e^709 is the largest double; densities are below e^-35 there for shapes >= 0.05
+
+_NODES, _WEIGHTS = legendre.leggauss(16)
+
+
+def _spectral_integration() -> FloatArray:
+    """Build the matrix that maps values at the nodes to integrals from −1: to each node, then (last column) to 1."""
+    order = _NODES.size
+    to_series = (legendre.legvander(_NODES, order - 1) * _WEIGHTS[:, None]).T * (np.arange(order) + 0.5)[:, None]
+    of_basis = np.stack([legendre.legval(_NODES, legendre.legint(row, lbnd=-1)) for row in np.identity(order)], axis=1)
+    return np.concatenate([of_basis @ to_series, _WEIGHTS[None]], axis=0).T.copy()
+
+
+_INTEGRATE = _spectral_integration()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LogitBetas:
+    """Hold Beta shapes [K] and what their densities in t = logit θ need.
+
+    log f(t) = log f(mode) + a·d − n·log1p(share·expm1(d)) with d = t − mode, exact and without cancellation.
+    """
+
+    a: FloatArray
+    b: FloatArray
+    n: FloatArray
+    share: FloatArray
+    mode: FloatArray
+    curvature: FloatArray
+
+    @classmethod
+    def of(cls, a: FloatArray, b: FloatArray) -> "_LogitBetas":
+        n = a + b
+        return cls(a, b, n, a / n, np.log(a / b), a * (b / n))
+
+    def spans(self, drop: float) -> tuple[FloatArray, FloatArray]:
+        """Bound the two points [K] beyond which log f is more than `drop` under its mode."""
+        return self.mode - self._reach(drop, self.b / self.n), self.mode + self._reach(drop, self.share)
+
+    def _reach(self, drop: float, share: FloatArray) -> FloatArray:
+        """Bound the distance d at which n·log1p(share·expm1(d)) − n·share·d = drop.
+
+        The left side is at least v·d²/(2 + share·d) with v the curvature, which is sharp for Gaussian and exponential
+        tails; one fixed-point step from there makes it sharp for double-exponential ones.
+        """
+        k = drop * share
+        far = (k + np.sqrt(k * k + 8.0 * drop * self.curvature)) / (2.0 * self.curvature)
+        with np.errstate(over="ignore"):
+            return np.minimum(far, np.log1p(np.expm1(drop / self.n + share * far) / share))
+
+    def density(self, t: FloatArray) -> FloatArray:
+        """Evaluate f [K, T] at the points t [T]."""
+        log_top = (
+            0.5 * np.log(self.curvature / (2.0 * np.pi)) + _stirling(self.n) - _stirling(self.a) - _stirling(self.b)
+        )
+        d = np.minimum(t - self.mode[:, None], _OVERFLOW)
+        return np.exp(
+            self.a[:, None] * d - self.n[:, None] * np.log1p(self.share[:, None] * np.expm1(d)) + log_top[:, None]
+        )
+
+    def below(self, t: float) -> FloatArray:
+        """Evaluate F [K] at one point; above 0 by the complement, because θ rounds to 1 long before 1 − θ does to 0."""
+        if t < 0.0:
+            return np.asarray(betainc(self.a, self.b, expit(t)), dtype=np.float64)
+        return np.asarray(1.0 - betainc(self.b, self.a, expit(-t)), dtype=np.float64)
+
+
+def _stirling(z: FloatArray) -> FloatArray:
+    """Compute log Γ(z) − ((z − ½)·log z − z + ½·log 2π) without the cancellation that ruins large z."""
+    big = np.maximum(z, 10.0)
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / big**2) / big**2) / big**2) / big
+    exact = gammaln(z) - ((z - 0.5) * np.log(z) - z + 0.5 * np.log(2.0 * np.pi))
+    return np.asarray(np.where(z >= 10.0, series, exact), dtype=np.float64)
+
+
+def _panel_edges(betas: _LogitBetas, start: float, end: float) -> FloatArray:
+    """Cut [start, end] so that each panel spans about three local scales of the sharpest belief near it."""
+    lowest, highest = betas.spans(_NEIGHBOURHOOD)
+    grid = np.concatenate([np.linspace(start, end, _GRID), lowest, betas.mode, highest])
+    grid = np.sort(np.minimum(np.maximum(grid, start), end))
+    middle = 0.5 * (grid[1:] + grid[:-1])
+    lives = (middle[:, None] > lowest) & (middle[:, None] < highest)
+    theta = expit(middle)
+    rate = np.sqrt((lives * betas.n).max(axis=1) * theta * (1.0 - theta)) / _SCALES_PER_PANEL
+    rate += 1.0 / (_WIDEST_PANEL + 0.5 * np.abs(middle))
+    measure = np.zeros(grid.size)
+    np.cumsum(rate * np.diff(grid), out=measure[1:])
+    panels = int(np.ceil(measure[-1]))
+    edges: FloatArray = np.interp(np.linspace(0.0, measure[-1], panels + 1), measure, grid)
+    return edges
+
+
+def _integrate(betas: _LogitBetas, start: float, end: float) -> FloatArray:
+    """Sum f_k·Π_{j≠k} F_j over the panels; the products by prefixes and suffixes, never by division."""
+    edges = _panel_edges(betas, start, end)
+    half = 0.5 * np.diff(edges)
+    t = 0.5 * (edges[1:] + edges[:-1])[:, None] + half[:, None] * _NODES
+    shape = (betas.a.size, half.size, _NODES.size)
+    mass = betas.density(t.ravel()).reshape(shape) * half[:, None]
+    running = (mass.reshape(-1, shape[2]) @ _INTEGRATE).reshape(shape[0], shape[1], shape[2] + 1)
+    below = running[:, :, :-1] + betas.below(start)[:, None, None]
+    below[:, 1:] += np.cumsum(running[:, :-1, -1], axis=1)[:, :, None]
+    before, after = np.ones(shape), np.ones(shape)
+    np.cumprod(below[:-1], axis=0, out=before[1:])
+    np.cumprod(below[:0:-1], axis=0, out=after[-2::-1])
+    best: FloatArray = ((before * after * mass) @ _WEIGHTS).sum(axis=1)
+    return best
+
+
+def probability_best(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Give P(θ_k is the largest) for independent θ_k ~ Beta(a_k, b_k).
+
+    Args:
+        a: first shapes [K], at least 0.05.
+        b: second shapes [K], at least 0.05.
+
+    Returns:
+        Probabilities [K], non-negative, summing to 1 within rounding. An arm that is surely beaten (its upper end, at
+        e^-32 of its mode, lies under another's lower end) gets exactly 0.
+
+    Raises:
+        NumericalFailure: a shape is not finite or under 0.05, or the sum is off by more than 1e-6 before it is
+            normalised. The caller freezes and reports; it never publishes such a vector.
+
+    >>> probability_best(np.array([1.0, 1.0]), np.array([1.0, 1.0])).round(12).tolist()
+    [0.5, 0.5]
+    >>> probability_best(np.array([2.0, 1.0]), np.array([1.0, 1.0])).round(9).tolist()  # ∫ 2x·x dx = 2/3
+    [0.666666667, 0.333333333]
+    """
+    if a.ndim != 1 or a.shape != b.shape or a.size == 0:
+        raise ValueError(f"shapes must be two equal non-empty vectors, got {a.shape} and {b.shape}")
+    if not (np.isfinite(a + b).all() and min(a.min(), b.min()) >= SMALLEST_SHAPE):
+        raise NumericalFailure("shape of a Beta belief", float(min(a.min(), b.min())))
+    betas = _LogitBetas.of(a, b)
+    lower, upper = betas.spans(_EDGE)
+    start, end = float(lower.max()), float(upper.max())
+    alive = upper > start
+    best = np.zeros(a.size)
+    if np.count_nonzero(alive) == 1:
+        best[alive] = 1.0
+        return best
+    best[alive] = _integrate(betas if alive.all() else _LogitBetas.of(a[alive], b[alive]), start, end)
+    total = float(best.sum())
+    if not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise NumericalFailure("sum of the probabilities of being best", total)
+    return np.maximum(best, 0.0) / total
