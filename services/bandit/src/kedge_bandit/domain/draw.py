@@ -1,0 +1,61 @@
+"""Draw an action as a pure function of identifiers and the published vector, so that every decision can be replayed.
+
+The law is fixed for every language by `tests/golden/draw.json`.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from kedge_bandit.domain.arrays import FloatArray
+from kedge_bandit.domain.errors import InvalidName
+
+_DOMAIN = "kedge.draw.v1"
+
+
+def uniform(tenant: str, policy: str, episode_id: str, seed_epoch: int, allocation_version: int) -> float:
+    """Derive the episode's number u in [0, 1), a multiple of 2⁻⁵³.
+
+    u = (first 8 bytes, big-endian, of SHA-256(parts joined by one zero byte) >> 11)·2⁻⁵³, with the parts
+    "kedge.draw.v1", tenant, policy, episode_id, seed_epoch, allocation_version: text as UTF-8 as it came (no Unicode
+    normalisation), integers in decimal ASCII.
+
+    Raises:
+        InvalidName: a name holds U+0000, which would let two different episodes share a draw.
+
+    >>> uniform("acme", "support", "e-1", 0, 7)
+    0.570449930675558
+    """
+    names = {"tenant": tenant, "policy": policy, "episode_id": episode_id}
+    for field, name in names.items():
+        if "\0" in name:
+            raise InvalidName(field, name[:40], "text without a zero byte, so that no two episodes share a draw")
+    message = "\0".join((_DOMAIN, *names.values(), str(seed_epoch), str(allocation_version)))
+    return (int.from_bytes(sha256(message.encode()).digest()[:8], "big") >> 11) * 2.0**-53
+
+
+def pick(p: Sequence[float] | FloatArray, u: float) -> int:
+    """Find the first action whose cumulative probability exceeds u, else the last one with p > 0.
+
+    Args:
+        p: probabilities in canonical action order, added left to right in float64.
+        u: in [0, 1).
+
+    Returns:
+        Index of the action; its probability is positive.
+
+    Raises:
+        ValueError: no action has a positive probability.
+
+    >>> pick([0.25, 0.0, 0.75], 0.25)
+    2
+    """
+    reached, last = 0.0, -1
+    for index, share in enumerate(p):
+        if share > 0.0:
+            reached += float(share)
+            last = index
+            if reached > u:
+                return index
+    if last < 0:
+        raise ValueError("no action has a positive probability")
+    return last
