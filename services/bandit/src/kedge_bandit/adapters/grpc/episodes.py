@@ -113,7 +113,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 yield pb.ExportDecisionsResponse(
                     cell=policy_pb2.Cell(
                         bucket=cell.bucket,
-                        action_key=cell.action,
+                        action_key=cell.action_key,
                         weight=cell.n,
                         reward_sum=cell.s,
                         reward_square_sum=cell.s2,

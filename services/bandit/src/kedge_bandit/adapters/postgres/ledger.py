@@ -46,8 +46,12 @@ class PostgresLedgers:
         self._engine = engine
 
     @asynccontextmanager
-    async def open(self, tenant: TenantId) -> AsyncIterator[PostgresLedger]:
+    async def open(self, tenant: TenantId, *, one_view: bool = False) -> AsyncIterator[PostgresLedger]:
         """Open a tenant's ledger under its role; commits on a clean exit, else rolls back.
+
+        Args:
+            tenant: whose ledger.
+            one_view: see one state of the database throughout (REPEATABLE READ), for long reads.
 
         Raises:
             TenantDenied: there is no such tenant; the same error as for a foreign one.
@@ -59,6 +63,8 @@ class PostgresLedgers:
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
         async with connection:
             connection = await connection.execution_options(schema_translate_map={TENANT: schema_of(tenant)})
+            if one_view:
+                connection = await connection.execution_options(isolation_level="REPEATABLE READ")
             async with connection.begin():
                 try:
                     await connection.execute(select(func.set_config("role", role_of(tenant), True)))
