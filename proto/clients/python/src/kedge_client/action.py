@@ -6,7 +6,7 @@ of the content, and the text that is served can be checked against the text that
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -106,25 +106,20 @@ class Baseline:
     model_route: Arm | None = None
     reasoning_depth: Arm | None = None
     prompt_variant: Arm | None = None
+    action: Action = field(init=False, repr=False, compare=False)
+    """The same action by identity, made once: every decision needs it, and hashing a long prompt takes a while."""
 
     def __post_init__(self) -> None:
         if not self.arms:
             raise ValueError("a baseline needs an arm in at least one dimension")
+        arms = (self.model_route, self.reasoning_depth, self.prompt_variant)
+        object.__setattr__(self, "action", Action(*(None if arm is None else arm.ref for arm in arms)))
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """List the arms in dimension order."""
         arms = (self.model_route, self.reasoning_depth, self.prompt_variant)
         return tuple(arm for arm in arms if arm is not None)
-
-    @property
-    def action(self) -> Action:
-        """Identify the action."""
-        return Action(
-            model_route=self.model_route.ref if self.model_route else None,
-            reasoning_depth=self.reasoning_depth.ref if self.reasoning_depth else None,
-            prompt_variant=self.prompt_variant.ref if self.prompt_variant else None,
-        )
 
     @property
     def hash(self) -> str:
