@@ -7,6 +7,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from kedge.bandit.v1 import (
+    decision_pb2,
     decision_service_pb2,
     episode_pb2,
     episode_service_pb2,
@@ -57,7 +58,10 @@ def now() -> Timestamp:
 def decide(services: Services, episode: str) -> Any:
     return services.decisions.Decide(
         decision_service_pb2.DecideRequest(
-            policy=POLICY, request_id=episode, episode_id=episode, context={"categories": {"task": "math"}}
+            policy=POLICY,
+            request_id=episode,
+            episode_id=episode,
+            context=decision_pb2.Context(categories={"task": "math"}),
         )
     )
 
@@ -78,7 +82,7 @@ def episode_of(services: Services, episode: str) -> Any:
 
 def vetoes_of(services: Services, action_key: str) -> float:
     status = services.policies.GetPolicyStatus(policy_service_pb2.GetPolicyStatusRequest(name=POLICY))
-    return sum(action.vetoes for action in status.actions if action.action_key == action_key)
+    return float(sum(action.vetoes for action in status.actions if action.action_key == action_key))
 
 
 def is_folded(services: Services, episode: str, version: int) -> bool:
