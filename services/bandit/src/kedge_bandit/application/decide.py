@@ -8,6 +8,8 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypedDict
 
 from kedge_bandit.application.ports import Clock, Ledgers, RowWriter, Serving, Snapshot
 from kedge_bandit.domain.context import Context, bucket, check_context
@@ -15,7 +17,7 @@ from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.draw import uniform
 from kedge_bandit.domain.eligibility import PLAIN, Wish, choose
 from kedge_bandit.domain.errors import KedgeError
-from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, decision_id, text_id
+from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId, decision_id, text_id
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import COLD, Allocation
 
@@ -40,6 +42,19 @@ class Ask:
     wish: Wish = PLAIN
     earlier: Decision | None = None
     continues: bool = False
+
+
+class _Facts(TypedDict):
+    decision_id: DecisionId
+    tenant: TenantId
+    policy: PolicyName
+    episode_id: EpisodeId
+    request_id: str
+    time: datetime
+    context: Context
+    mode: Mode
+    judge_requested: bool
+    judge_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,37 +111,34 @@ class Decide:
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
             self.failed(error)
-            decided = self._baseline(ask, serving, serving.mode, Reason.ERROR)
+            decided = self._baseline(ask, serving, Reason.ERROR)
         self._keep(ask, decided)
         return decided
 
     def _new(self, ask: Ask, serving: Serving) -> Decided:
         mode = serving.mode
         if self.snapshot.stale and not mode.stops_time:
-            return self._baseline(ask, serving, mode, Reason.STALE)
+            return self._baseline(ask, serving, Reason.STALE)
         name = bucket(ask.context, serving.policy.spec.features)
         allocation = serving.allocations.get(name) or serving.allocations.get(COLD)
         if allocation is None or not self._servable(allocation, serving):
             reason = {Mode.FROZEN: Reason.FROZEN, Mode.BYPASS: Reason.BYPASS}.get(mode, Reason.STALE)
-            return self._baseline(ask, serving, mode, reason, name)
+            return self._baseline(ask, serving, reason, name)
         u = uniform(ask.tenant, ask.policy, ask.episode_id, allocation.seed_epoch, allocation.version)
         wish = _without_retired(ask.wish, allocation, serving)
         choice = choose(allocation, wish, mode, u)
-        shadow = None if choice.shadow is None else allocation.actions[choice.shadow]
-        decision = self._decision(
-            ask,
-            serving,
-            bucket_name=name,
+        decision = Decision(
+            bucket=name,
             available=wish.available or None,
             action=allocation.actions[choice.index],
             propensity=choice.propensity,
-            allocation_version=allocation.version,
             policy_version=allocation.policy_version,
+            allocation_version=allocation.version,
             seed_epoch=allocation.seed_epoch,
-            mode=mode,
             reason=choice.reason,
             is_randomised=choice.is_randomised,
-            shadow_action=shadow,
+            shadow_action=None if choice.shadow is None else allocation.actions[choice.shadow],
+            **self._facts(ask, serving),
         )
         return Decided(decision, serving, allocation, choice.vector)
 
@@ -135,66 +147,38 @@ class Decide:
             allocation.policy_version == serving.policy.version or serving.policy.spec.baseline_key in allocation.index
         )
 
-    def _baseline(self, ask: Ask, serving: Serving, mode: Mode, reason: Reason, name: str = COLD) -> Decided:
+    def _baseline(self, ask: Ask, serving: Serving, reason: Reason, name: str = COLD) -> Decided:
         policy = serving.policy
-        decision = self._decision(
-            ask,
-            serving,
-            bucket_name=name,
+        decision = Decision(
+            bucket=name,
             available=ask.wish.available or None,
             action=policy.spec.baseline_key,
             propensity=1.0,
-            allocation_version=0,
             policy_version=policy.version,
+            allocation_version=0,
             seed_epoch=policy.seed_epoch,
-            mode=mode,
             reason=reason,
             is_randomised=False,
-            shadow_action=None,
+            **self._facts(ask, serving),
         )
         return Decided(decision, serving, None, (1.0,))
 
-    def _decision(
-        self,
-        ask: Ask,
-        serving: Serving,
-        *,
-        bucket_name: str,
-        available: tuple[str, ...] | None,
-        action: str,
-        propensity: float,
-        allocation_version: int,
-        policy_version: int,
-        seed_epoch: int,
-        mode: Mode,
-        reason: Reason,
-        is_randomised: bool,
-        shadow_action: str | None,
-    ) -> Decision:
+    def _facts(self, ask: Ask, serving: Serving) -> _Facts:
+        """Gather what a decision says whatever was chosen."""
         now = self.clock.now()
         rate = serving.policy.spec.settlement.judge_rate
-        return Decision(
-            decision_id=decision_id(int(now.timestamp() * 1000), self.randomness()),
-            tenant=ask.tenant,
-            policy=ask.policy,
-            episode_id=ask.episode_id,
-            request_id=ask.request_id,
-            time=now,
-            context=ask.context,
-            bucket=bucket_name,
-            available=available,
-            action=action,
-            propensity=propensity,
-            policy_version=policy_version,
-            allocation_version=allocation_version,
-            seed_epoch=seed_epoch,
-            mode=mode,
-            reason=reason,
-            is_randomised=is_randomised,
-            judge_requested=judge_requested(ask.tenant, ask.policy, ask.episode_id, rate),
-            judge_rate=rate,
-            shadow_action=shadow_action,
-        )
+        return {
+            "decision_id": decision_id(int(now.timestamp() * 1000), self.randomness()),
+            "tenant": ask.tenant,
+            "policy": ask.policy,
+            "episode_id": ask.episode_id,
+            "request_id": ask.request_id,
+            "time": now,
+            "context": ask.context,
+            "mode": serving.mode,
+            "judge_requested": judge_requested(ask.tenant, ask.policy, ask.episode_id, rate),
+            "judge_rate": rate,
+        }
 
     def _remembered(self, ask: Ask, serving: Serving) -> Decided | None:
         """Answer an episode's earlier decision, unless a freeze or bypass came between."""
