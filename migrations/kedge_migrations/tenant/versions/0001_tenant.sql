@@ -222,6 +222,7 @@ CREATE TABLE {schema}.policy_state (
     policy text PRIMARY KEY,
     allocation_version bigint NOT NULL,
     policy_version bigint NOT NULL,             -- configuration that the newest allocations were made for
+    half_life_seconds double precision NOT NULL, -- that cells and action_state are discounted with
     self_check jsonb,
     learning_held text,                         -- why learning is held; null when it is not
     safety_window text NOT NULL DEFAULT '',     -- last 1,000 learnable episodes: '1' without safety verdict, else '0'

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from kedge_bandit.application.learning_port import Learning
 from kedge_bandit.domain.audit import AuditEvent, ChainedEvent
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.dimension import Arm
@@ -152,6 +153,10 @@ class Ledger(Protocol):
     @property
     def decisions(self) -> Decisions:
         """Decisions, allocations, episodes."""
+
+    @property
+    def learning(self) -> Learning:
+        """The worker's record."""
 
 
 class Ledgers(Protocol):

@@ -1,7 +1,7 @@
 """Open one tenant's record for exactly one transaction. Nobody else begins, commits or names a schema."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
@@ -61,7 +61,7 @@ class PostgresLedgers:
             connection = await self._engine.connect()
         except (DBAPIError, OSError) as error:
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
-        async with connection:
+        async with aclosing(connection):
             connection = await connection.execution_options(schema_translate_map={TENANT: schema_of(tenant)})
             if one_view:
                 connection = await connection.execution_options(isolation_level="REPEATABLE READ")

@@ -313,6 +313,7 @@ policy_state = Table(
     _text("policy"),
     _big("allocation_version"),
     _big("policy_version"),
+    _real("half_life_seconds"),
     _json("self_check"),
     _text("learning_held"),
     _text("safety_window"),

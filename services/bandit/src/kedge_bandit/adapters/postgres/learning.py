@@ -1,0 +1,205 @@
+"""Read and write the worker's record of one tenant, all in the open ledger's transaction.
+
+Rows of whole transactions only: x is the number of the transaction that wrote a row, and everything below the oldest
+running transaction is final. A plain sequence would skip rows that commit late.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import Row, Select, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from kedge_bandit.adapters.postgres import learning_reads as reads
+from kedge_bandit.adapters.postgres import learning_rows as rows
+from kedge_bandit.adapters.postgres import learning_save as saves
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.application.learning_port import (
+    Changes,
+    EpisodeFile,
+    EpisodeKey,
+    FoldPoint,
+    FreshRows,
+    LearnedRecord,
+    OutcomeRow,
+    PolicyHead,
+    Release,
+)
+from kedge_bandit.domain.dossier import Chosen
+from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
+from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
+from kedge_bandit.domain.posterior import Evidence
+
+_CHANNEL = "kedge_serving"
+_IMPORT = "IMPORT"
+_LAST = 2**62
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+
+class PostgresLearning:
+    """The worker's record of the open ledger."""
+
+    def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
+        self._tenant = tenant
+        self._connection = connection
+
+    async def lock(self) -> FoldPoint | None:
+        """Become the one writer until the transaction ends."""
+        row = (await self._connection.execute(reads.LOCK)).one_or_none()
+        if row is None:
+            return None
+        return FoldPoint(
+            low=row.x,
+            high=max(row.x, row.high),
+            evidence_sequence=row.evidence_sequence,
+            now=row.now,
+            has_unmatched=row.has_unmatched,
+            counted_before=row.counted_before,
+        )
+
+    async def fresh_rows(self, point: FoldPoint, *, limit: int) -> FreshRows:
+        """Read new raw rows of whole transactions."""
+        high = point.high
+        outcomes, high = await self._fresh(reads.FRESH_OUTCOMES, point.low, high, limit)
+        events, high = await self._fresh(reads.FRESH_EVENTS, point.low, high, limit)
+        decisions, high = await self._fresh(reads.FRESH_DECISIONS, point.low, high, limit)
+        outcomes = [row for row in outcomes if row.x < high]
+        events = [row for row in events if row.x < high]
+        imported: dict[PolicyName, int] = {}
+        for row in events:
+            if row.kind == _IMPORT:
+                imported[PolicyName(row.policy)] = imported.get(PolicyName(row.policy), 0) + 1
+        read_events, bad_events = _readable([row for row in events if row.kind != _IMPORT], rows.event_row)
+        read_outcomes, bad_outcomes = _readable(outcomes, rows.outcome_row)
+        return FreshRows(
+            decisions=[rows.decision_row(row) for row in decisions],
+            events=read_events,
+            outcomes=read_outcomes,
+            high=high,
+            is_truncated=high < point.high,
+            imported=imported,
+            unreadable=bad_events + bad_outcomes,
+            oldest_time=min((row.receive_time for row in [*events, *outcomes]), default=None),
+        )
+
+    async def _fresh(self, statement: Select[Any], low: int, high: int, limit: int) -> tuple[list[Row[Any]], int]:
+        """Read rows in order of x, cut so that no transaction is taken in part; answers the new high."""
+        found = list(await self._execute(statement, low=low, high=high, limit=limit + 1))
+        if len(found) <= limit:
+            return found, high
+        cut = found[-1].x
+        if found[0].x == cut:  # one transaction wrote more than a batch
+            return list(await self._execute(statement, low=cut, high=cut + 1, limit=None)), cut + 1
+        return [row for row in found if row.x < cut], cut
+
+    async def heads(self) -> Sequence[PolicyHead]:
+        """Read every policy's newest version."""
+        found = await self._execute(reads.HEADS)
+        return [PolicyHead(PolicyName(row.policy), row.policy_version, row.wants_attention) for row in found]
+
+    async def learned(self, policies: Collection[PolicyName]) -> dict[PolicyName, LearnedRecord]:
+        """Read what is kept of these policies."""
+        records = {name: LearnedRecord() for name in policies}
+        wanted = list(policies)
+        for row in await self._execute(reads.CELLS, policies=wanted):
+            records[PolicyName(row.policy)].cells[row.bucket, row.action] = Evidence(row.n, row.s, row.s2, row.as_of)
+        for row in await self._execute(reads.ACTIONS, policies=wanted):
+            records[PolicyName(row.policy)].actions[row.action] = rows.action_of(row)
+        for row in await self._execute(reads.BUCKETS, policies=wanted):
+            records[PolicyName(row.policy)].buckets[row.bucket] = rows.bucket_of(row)
+        for row in await self._execute(reads.POLICIES, policies=wanted):
+            records[PolicyName(row.policy)].policy = rows.policy_of(row)
+        for row in await self._execute(reads.RELEASES, policies=wanted):
+            release = Release(row.release_id, row.choice, row.release_time, row.done)
+            records[PolicyName(row.policy)].releases += (release,)
+        return records
+
+    async def files(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, EpisodeFile]:
+        """Read the episodes that exist."""
+        found = [rows.file_of(row) for row in await self._execute(reads.FILES, **_arrays(keys))]
+        return {file.key: file for file in found}
+
+    async def due_files(self, now: datetime, *, limit: int) -> Sequence[EpisodeFile]:
+        """Read episodes that are due."""
+        return [rows.file_of(row) for row in await self._execute(reads.DUE_FILES, now=now, limit=limit)]
+
+    async def quarantined_files(self, policy: PolicyName, *, limit: int) -> Sequence[EpisodeFile]:
+        """Read quarantined episodes of a policy."""
+        return [rows.file_of(row) for row in await self._execute(reads.QUARANTINED_FILES, policy=policy, limit=limit)]
+
+    async def chosen(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, Chosen]:
+        """Read the decisions that stand for these episodes."""
+        found = await self._execute(reads.CHOSEN, **_arrays(keys))
+        return {EpisodeKey(PolicyName(r.policy), EpisodeId(r.episode_id)): rows.chosen_of(r) for r in found}
+
+    async def episodes_of(self, decisions: Collection[DecisionId]) -> dict[DecisionId, EpisodeKey]:
+        """Read which episodes decisions belong to."""
+        found = await self._execute(reads.EPISODES_OF, ids=list(decisions))
+        return {DecisionId(r.decision_id): EpisodeKey(PolicyName(r.policy), EpisodeId(r.episode_id)) for r in found}
+
+    async def take_unmatched(self, decisions: Collection[DecisionId]) -> Sequence[OutcomeRow]:
+        """Take the outcomes that waited for these decisions."""
+        found = await self._connection.execute(reads.TAKE_UNMATCHED, {"ids": list(decisions)})
+        return [rows.waiting_row(row) for row in found]
+
+    async def entries(self, sequences: Collection[int]) -> dict[int, EvidenceEntry]:
+        """Read rows of the evidence log."""
+        found = [rows.entry_of(row) for row in await self._execute(reads.ENTRIES, sequences=list(sequences))]
+        return {entry.sequence: entry for entry in found}
+
+    async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
+        """Read the evidence log of a policy, up to a sequence."""
+        return rows.evidence_log(
+            list(await self._execute(reads.LOG, policy=policy, upto=_LAST if upto is None else upto))
+        )
+
+    async def clear_hold(self, policy: PolicyName) -> None:
+        """Let learning go on after an alarm of the self-check, which starts anew."""
+        state = tables.policy_state
+        cleared = update(state).where(state.c.policy == policy).values(learning_held=None, self_check=None)
+        await self._connection.execute(cleared)
+
+    async def save(self, changes: Changes) -> dict[tuple[PolicyName, str], int]:
+        """Write what a pass changed and move the watermark."""
+        for statement, values in saves.statements(changes):
+            await self._connection.execute(statement, {saves.ROWS: values})
+        counted = saves.counts(changes)
+        now: dict[tuple[PolicyName, str], int] = {}
+        if counted is not None:
+            answered = await self._connection.execute(saves.ADD_COUNTS, {saves.ROWS: counted})
+            now = {(PolicyName(row.policy), row.name): row.total for row in answered}
+        if changes.released:
+            release = tables.quarantine_release
+            await self._connection.execute(
+                update(release).where(release.c.release_id.in_(changes.released)).values(done=True)
+            )
+        moved = {"x": changes.high, "evidence_sequence": changes.evidence_sequence}
+        await self._connection.execute(update(tables.fold_state).values(moved))
+        if changes.allocations:
+            await self._connection.execute(select(func.pg_notify(_CHANNEL, self._tenant)))
+        return now
+
+    async def _execute(self, statement: Select[Any], **parameters: object) -> Sequence[Row[Any]]:
+        found: Sequence[Row[Any]] = (await self._connection.execute(statement, parameters)).all()
+        return found
+
+
+def _arrays(keys: Collection[EpisodeKey]) -> dict[str, object]:
+    return {"policies": [key.policy for key in keys], "episodes": [key.episode_id for key in keys]}
+
+
+def _readable(found: Sequence[Row[Any]], read: Callable[[Row[Any]], T]) -> tuple[list[T], int]:
+    """Read what can be read; a row that nobody could have written through the API holds nothing up."""
+    good: list[T] = []
+    bad = 0
+    for row in found:
+        try:
+            good.append(read(row))
+        except rows.UNREADABLE as error:
+            bad += 1
+            log.error("row.unreadable", error=type(error).__name__)
+    return good, bad

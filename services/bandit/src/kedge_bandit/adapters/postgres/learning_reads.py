@@ -1,0 +1,159 @@
+"""Hold the statements by which the learn flow reads, built once."""
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    DateTime,
+    Select,
+    Table,
+    TableValuedAlias,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    column,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import UUID
+
+from kedge_bandit.adapters.postgres import tables
+
+GROWTH: Final = 0.02
+"""Share by which a bucket's evidence must have grown before it is published again."""
+
+_low, _high = bindparam("low", type_=BigInteger), bindparam("high", type_=BigInteger)
+_limit, _now = bindparam("limit", type_=BigInteger), bindparam("now", type_=DateTime(timezone=True))
+_policies, _episodes = bindparam("policies", type_=ARRAY(Text)), bindparam("episodes", type_=ARRAY(Text))
+_ids = bindparam("ids", type_=ARRAY(UUID(as_uuid=False)))
+_sequences = bindparam("sequences", type_=ARRAY(BigInteger))
+_policy = bindparam("policy", type_=Text)
+
+_decision, _key, _episode, _entry = tables.decision.c, tables.decision_key.c, tables.episode.c, tables.evidence.c
+
+# Any number of episodes is two parameters, read as rows (policy, episode_id).
+_wanted: TableValuedAlias = (
+    func.unnest(_policies, _episodes)
+    .table_valued(column("policy", Text), column("episode_id", Text))
+    .render_derived(name="wanted")
+)
+
+_cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
+
+LOCK: Final = select(
+    tables.fold_state.c.x,
+    tables.fold_state.c.evidence_sequence,
+    tables.fold_state.c.system_identifier,
+    tables.fold_state.c.counted_before,
+    cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger).label("high"),
+    func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
+    cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
+    exists(select(tables.unmatched.c.key)).label("has_unmatched"),
+).with_for_update(of=tables.fold_state, skip_locked=True)
+
+_CHOSEN = (
+    _decision.decision_id,
+    _decision.decision_time,
+    _decision.policy,
+    _decision.episode_id,
+    _decision.bucket,
+    _decision.action,
+    _decision.policy_version,
+    _decision.reason,
+    _decision.judge_requested,
+)
+
+
+def _fresh(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
+    return select(*columns, table.c.x).where(table.c.x >= _low, table.c.x < _high).order_by(table.c.x).limit(_limit)
+
+
+FRESH_DECISIONS: Final = _fresh(
+    tables.decision,
+    *_CHOSEN,
+    _decision.available,
+    _decision.allocation_version,
+    _decision.is_randomised,
+    _decision.superseded,
+)
+FRESH_EVENTS: Final = _fresh(
+    tables.episode_event,
+    *(c for c in tables.episode_event.c if c.name not in ("source", "x", "decision_id")),
+)
+FRESH_OUTCOMES: Final = _fresh(
+    tables.outcome,
+    *(c for c in tables.outcome.c if c.name not in ("signal", "key", "x")),
+)
+
+CHOSEN: Final = (
+    select(*_CHOSEN)
+    .join(_wanted, true())
+    .join(tables.decision_key, and_(_key.policy == _wanted.c.policy, _key.episode_id == _wanted.c.episode_id))
+    .where(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time)
+)
+FILES: Final = select(tables.episode).join(
+    _wanted, and_(_episode.policy == _wanted.c.policy, _episode.episode_id == _wanted.c.episode_id)
+)
+DUE_FILES: Final = select(tables.episode).where(_episode.due_time <= _now).order_by(_episode.due_time).limit(_limit)
+QUARANTINED_FILES: Final = (
+    select(tables.episode)
+    .where(_episode.quarantined, _episode.policy == _policy)
+    .order_by(_episode.open_time)
+    .limit(_limit)
+)
+EPISODES_OF: Final = select(_decision.decision_id, _decision.policy, _decision.episode_id).where(
+    _decision.decision_id == func.any(_ids)
+)
+TAKE_UNMATCHED: Final = (
+    delete(tables.unmatched).where(tables.unmatched.c.decision_id == func.any(_ids)).returning(*tables.unmatched.c)
+)
+ENTRIES: Final = select(tables.evidence).where(_entry.evidence_sequence == func.any(_sequences))
+LOG: Final = (
+    select(
+        _entry.evidence_sequence,
+        _entry.bucket,
+        _entry.action,
+        _entry.episode_id,
+        _entry.policy_version,
+        _entry.policy_time,
+        _entry.weight,
+        _entry.reward,
+        _entry.vetoed,
+        _entry.veto_weight,
+    )
+    .where(_entry.policy == _policy, _entry.evidence_sequence <= bindparam("upto", type_=BigInteger))
+    .order_by(_entry.evidence_sequence)
+)
+
+
+def learned(table: Table) -> Select[Any]:
+    """Read what a table keeps of the policies in the parameter `policies`."""
+    return select(table).where(table.c.policy == func.any(_policies))
+
+
+def heads() -> Select[Any]:
+    """Read every policy's version, and whether something other than a raw row asks for a look at it."""
+    policy, kept = tables.policy.c, tables.policy_state.c
+    bucket, action, release = tables.bucket_state.c, tables.action_state.c, tables.quarantine_release.c
+    stale = or_(kept.policy.is_(None), kept.policy_version < policy.policy_version)
+    grown = exists().where(bucket.policy == policy.policy, bucket.fresh >= func.greatest(1.0, GROWTH * bucket.n))
+    excluded = exists().where(action.policy == policy.policy, action.ineligible)
+    released = exists().where(release.policy == policy.policy, ~release.done)
+    return select(
+        policy.policy, policy.policy_version, or_(stale, grown, excluded, released).label("wants_attention")
+    ).outerjoin_from(tables.policy, tables.policy_state, kept.policy == policy.policy)
+
+
+HEADS: Final = heads()
+CELLS: Final = learned(tables.cell)
+ACTIONS: Final = learned(tables.action_state)
+BUCKETS: Final = learned(tables.bucket_state)
+POLICIES: Final = learned(tables.policy_state)
+RELEASES: Final = learned(tables.quarantine_release)

@@ -1,0 +1,296 @@
+"""Learn: the worker settles episodes, appends evidence, folds it and publishes allocations, one transaction per tenant.
+
+Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
+
+Learning is *held* by an alarm of the self-check until a person clears it, and while more than 1 % of the last 1,000
+learnable episodes carry no safety verdict. Held, evidence is appended and folded as ever, so that the record stays one
+fold of one log; what stops is that new evidence reaches anybody: no allocation is renewed because of it.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from kedge_bandit.application.check_draws import AllocationMemory, check_draws, counted
+from kedge_bandit.application.fold import PolicyFold
+from kedge_bandit.application.gather import attach_evidence, gather
+from kedge_bandit.application.learning_port import Changes, DecisionRow, FoldPoint, FreshRows, Learning
+from kedge_bandit.application.ports import Ledger, Ledgers
+from kedge_bandit.application.publish import publish
+from kedge_bandit.application.settle import Ruling, Task, rule
+from kedge_bandit.domain.audit import KEDGE, AuditEvent
+from kedge_bandit.domain.episode import EpisodeState, SafetyVerdict
+from kedge_bandit.domain.evidence_log import EvidenceEntry
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.learners import LEARNERS
+from kedge_bandit.domain.learners.learner import Learner
+from kedge_bandit.domain.mode import Mode, most_restrictive, policy_clock
+from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.reward_spec import SafetySource
+
+SELF_CHECK, NO_SAFETY_VERDICT = "SELF_CHECK", "NO_SAFETY_VERDICT"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What one pass over a tenant did.
+
+    Attributes:
+        is_truncated: more rows wait; go on at once.
+        lag_seconds: age of the oldest raw row that was taken; None where none was.
+        settled: newly reached states by policy.
+        counts: counts that changed, as they are now.
+        p_values: of the self-checks that were looked at.
+        held: why learning is held, by policy looked at.
+    """
+
+    rows: int
+    is_truncated: bool
+    lag_seconds: float | None
+    settled: dict[tuple[PolicyName, EpisodeState], int]
+    counts: dict[tuple[PolicyName, str], int]
+    allocations: int
+    failures: int
+    p_values: dict[PolicyName, float]
+    held: dict[PolicyName, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Learn:
+    """Run passes.
+
+    Attributes:
+        batch: raw rows of each kind in a pass, about.
+        override: a mode from outside the database, which can only restrict; while it stops time, rows wait.
+    """
+
+    ledgers: Ledgers
+    batch: int = 2_000
+    override: Callable[[], Mode] = lambda: Mode.APPLY
+    learners: Mapping[str, Learner] = field(default_factory=lambda: LEARNERS)
+    policies: dict[tuple[TenantId, PolicyName], Policy] = field(default_factory=dict)
+    allocations: dict[TenantId, AllocationMemory] = field(default_factory=dict)
+
+    async def __call__(self, tenant: TenantId) -> Passed | None:
+        """Run one pass; None where another worker is at this tenant, or a mode from outside stops learning.
+
+        Raises:
+            TenantDenied: there is no such tenant.
+            StoreUnavailable: the database cannot be reached.
+        """
+        if self.override().stops_time:
+            return None
+        async with self.ledgers.open(tenant) as ledger:
+            point = await ledger.learning.lock()
+            if point is None:
+                return None
+            return await _Pass(self, ledger, ledger.learning, point).run()
+
+
+@dataclass(slots=True)
+class _Pass:
+    learn: Learn
+    ledger: Ledger
+    learning: Learning
+    point: FoldPoint
+    folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
+    settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
+    p_values: dict[PolicyName, float] = field(default_factory=dict)
+
+    async def run(self) -> Passed:
+        """Take rows, settle, fold, publish, write."""
+        rows = await self.learning.fresh_rows(self.point, limit=self.learn.batch)
+        changes = Changes(high=rows.high, evidence_sequence=self.point.evidence_sequence)
+        tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
+        draws = counted(rows.decisions, self.point)
+        await self._open_folds({task.file.key.policy for task in tasks} | draws.keys())
+        goes_on = await self._release(tasks, changes)
+        for task in tasks:
+            self._settle(task, changes)
+        await self._check(draws)
+        allocations, failures = await self._publish(changes)
+        self._count(rows, changes)
+        for fold in self.folds.values():
+            fold.write_to(changes)
+        counts = await self.learning.save(changes)
+        oldest = rows.oldest_time
+        return Passed(
+            rows=len(rows.decisions) + len(rows.events) + len(rows.outcomes),
+            is_truncated=rows.is_truncated or goes_on,
+            lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
+            settled=self.settled,
+            counts=counts,
+            allocations=allocations,
+            failures=failures,
+            p_values=self.p_values,
+            held={name: fold.record.policy.learning_held for name, fold in self.folds.items()},
+        )
+
+    async def _open_folds(self, touched: Collection[PolicyName]) -> None:
+        """Open the fold of every policy with news, and of those that want a look anyway."""
+        heads = {head.name: head for head in await self.learning.heads()}
+        names = [name for name, head in heads.items() if name in touched or head.wants_attention]
+        records = await self.learning.learned(names) if names else {}
+        for name, record in records.items():
+            policy = await self._policy(name, heads[name].version)
+            changes = await self.ledger.policies.mode_changes(name)
+            levels = {change.level: change.mode for change in changes}
+            fold = PolicyFold(
+                policy=policy,
+                clock=policy_clock(changes),
+                mode=most_restrictive([policy.mode, *levels.values()]),
+                record=record,
+                live=frozenset(policy.spec.action_keys),
+            )
+            if record.policy.half_life != policy.spec.half_life:
+                if record.cells or record.actions:
+                    fold.refold(await self.learning.evidence_log(name), as_of=fold.clock.at(self.point.now))
+                record.policy.half_life, fold.is_touched = policy.spec.half_life, True
+            self.folds[name] = fold
+
+    async def _policy(self, name: PolicyName, version: int) -> Policy:
+        key = (self.ledger.tenant, name)
+        known = self.learn.policies.get(key)
+        if known is None or known.version != version:
+            known = await self.ledger.policies.get(name)
+            self.learn.policies[key] = known
+        return known
+
+    async def _release(self, tasks: list[Task], changes: Changes) -> bool:
+        """Carry out what people decided about quarantined evidence; answers whether more of it waits."""
+        goes_on = False
+        by_key = {task.file.key: task for task in tasks}
+        for name, fold in self.folds.items():
+            waiting = [release for release in fold.releases if not release.done]
+            if not waiting or fold.mode.stops_time:
+                continue
+            files = []
+            if waiting[0].choice != "KEEP":
+                files = list(await self.learning.quarantined_files(name, limit=self.learn.batch))
+            fresh = [Task(file=file, trigger_time=self.point.now) for file in files if file.key not in by_key]
+            await attach_evidence(self.learning, fresh)
+            tasks += fresh
+            for task in [*fresh, *(by_key[file.key] for file in files if file.key in by_key)]:
+                task.is_released = True
+                if waiting[0].choice == "DROP":
+                    task.file.dossier = replace(task.file.dossier, dropped=True)
+            if len(files) < self.learn.batch:
+                changes.released.append(waiting[0].release_id)
+            goes_on = goes_on or len(files) == self.learn.batch or len(waiting) > 1
+        return goes_on
+
+    def _settle(self, task: Task, changes: Changes) -> None:
+        file = task.file
+        fold = self.folds.get(file.key.policy)
+        if fold is None:
+            log.error("episode.without_policy", policy=file.key.policy)
+            return
+        before = (file.logged, file.state)
+        ruling = rule(task, fold, now=self.point.now)
+        if ruling.entry is not None:
+            changes.evidence_sequence += 1
+            entry = replace(ruling.entry, sequence=changes.evidence_sequence)
+            changes.entries.append(entry)
+            file.evidence_sequence, file.reward_version = entry.sequence, entry.reward_version
+            fold.replace(task.previous, entry)
+        if ruling.lacks_safety is not None:
+            fold.saw_safety([ruling.lacks_safety])
+        file.logged = file.dossier.is_logged
+        changes.files.append(file)
+        self._count_episode(before, task, ruling, fold, changes)
+
+    def _count_episode(
+        self, before: tuple[bool, EpisodeState], task: Task, ruling: Ruling, fold: PolicyFold, changes: Changes
+    ) -> None:
+        """Keep every logged episode in exactly one state."""
+        file, (was_logged, state) = task.file, before
+        policy = file.key.policy
+        if was_logged:
+            changes.count(policy, state, -1)
+        if file.logged:
+            changes.count(policy, file.state)
+        if file.state is not state:
+            self.settled[policy, file.state] = self.settled.get((policy, file.state), 0) + 1
+        if ruling.late:
+            changes.count(policy, "late", ruling.late)
+        if ruling.entry is not None:
+            missing = _is_missing(ruling.entry, fold) - _is_missing(task.previous, fold)
+            if missing:
+                changes.count(policy, "no_safety_verdict", missing)
+
+    async def _check(self, draws: Mapping[PolicyName, list[DecisionRow]]) -> None:
+        """Compare draws with allocations, and hold or resume learning."""
+        memory = self.learn.allocations.setdefault(self.ledger.tenant, AllocationMemory())
+        for name, fold in self.folds.items():
+            record = fold.record.policy
+            alarm = False
+            if name in draws:
+                check, finding = await check_draws(record.self_check, draws[name], self.ledger.decisions, memory)
+                record.self_check, fold.is_touched = check, True
+                if finding is not None:
+                    self.p_values[name] = finding.p_value
+                    alarm = finding.alarm
+            held = record.learning_held
+            if alarm:
+                held = SELF_CHECK
+            elif held != SELF_CHECK:
+                held = NO_SAFETY_VERDICT if fold.lacks_safety else None
+            if held != record.learning_held:
+                await self._hold(fold, held)
+
+    async def _hold(self, fold: PolicyFold, held: str | None) -> None:
+        before, fold.record.policy.learning_held, fold.is_touched = fold.record.policy.learning_held, held, True
+        verb = "learning.resumed" if held is None else "learning.held"
+        log.warning(verb, tenant=self.ledger.tenant, policy=fold.policy.name, reason=held or before)
+        await self.ledger.audit.append(
+            AuditEvent(
+                time=self.point.now,
+                actor=KEDGE,
+                verb=verb,
+                subject=f"tenants/{self.ledger.tenant}/policies/{fold.policy.name}",
+                because=_WHY_HELD[held or before or ""],
+                payload={"reason": held or before},
+            )
+        )
+
+    async def _publish(self, changes: Changes) -> tuple[int, int]:
+        failures = 0
+        for fold in self.folds.values():
+            done = publish(
+                self.ledger.tenant,
+                fold,
+                self.learn.learners,
+                now=self.point.now,
+                evidence_sequence=changes.evidence_sequence,
+            )
+            for event in done.events:
+                await self.ledger.audit.append(event)
+            changes.allocations += done.allocations
+            failures += done.failures
+        return len(changes.allocations), failures
+
+    def _count(self, rows: FreshRows, changes: Changes) -> None:
+        """Count what belongs to no episode; the empty policy stands for the tenant as a whole."""
+        tenant_wide = PolicyName("")
+        for policy, number in rows.imported.items():
+            changes.count(policy, "imported", number)
+        if rows.unreadable:
+            changes.count(tenant_wide, "unreadable", rows.unreadable)
+        waiting = len(changes.unmatched) - changes.unmatched_taken
+        if waiting:
+            changes.count(tenant_wide, "unmatched", waiting)
+
+
+_WHY_HELD = {
+    SELF_CHECK: "the actions that were drawn do not fit the published probabilities",
+    NO_SAFETY_VERDICT: "more than 1 % of the last 1,000 learnable episodes carry no safety verdict",
+}
+
+
+def _is_missing(entry: EvidenceEntry | None, fold: PolicyFold) -> int:
+    if entry is None or fold.policy.spec.reward.safety_source is SafetySource.NONE:
+        return 0
+    return int(entry.verdict.safety_verdict == SafetyVerdict.ABSENT)
