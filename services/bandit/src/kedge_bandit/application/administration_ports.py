@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kedge_bandit.application.ports import AuditLog, Policies
 from kedge_bandit.domain.api_key import StoredKey
+from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
@@ -76,7 +77,8 @@ class LearnedState:
         learning_held: why learning is held; empty when it is not.
         episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
         backlog: raw rows that are not folded yet, over all policies of the tenant.
-        randomised_per_second: decisions per second over the last day.
+        decisions_per_second: over the last day, or since the first decision where that is later.
+        buckets: buckets that have an allocation of their own.
     """
 
     allocation_version: int
@@ -89,6 +91,7 @@ class LearnedState:
     episode_counts: dict[str, int]
     backlog: int
     decisions_per_second: float
+    buckets: int
 
 
 class AdministeredPolicies(Policies, Protocol):
@@ -152,17 +155,11 @@ class TenantRegistry(Protocol):
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
 
-    async def add_key(self, key: StoredKey, change: Change) -> None:
-        """Store a key, with an audit event in its tenant's chain. Raises TenantDenied for an unknown tenant."""
-
-    async def keys(self) -> Sequence[StoredKey]:
-        """Read every key that is not revoked."""
-
-    async def token_keys(self) -> dict[int, bytes]:
-        """Read the secrets that sign decision tokens by key id; makes the first one."""
+    async def add_key(self, key: StoredKey, change: Change) -> bool:
+        """Store a tenant's key, with an audit event in its chain; False when the id is taken. Raises TenantDenied."""
 
     async def global_mode_changes(self) -> Sequence[ModeChange]:
         """Read every change of the mode of everything, oldest first."""
 
-    async def put_global_mode(self, mode: Mode, change: Change) -> None:
-        """Change the mode of everything; NOTIFY at commit."""
+    async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
+        """Change the mode of everything, with who, why and when; NOTIFY at commit."""

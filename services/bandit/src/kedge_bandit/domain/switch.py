@@ -1,6 +1,6 @@
 """State the rules of the kill switch, which are the same for a policy, a tenant and everything at once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from kedge_bandit.domain.errors import IllegalTransition
@@ -48,3 +48,17 @@ def mode_before_stop(changes: Iterable[ModeChange], level: str) -> Mode:
     """
     running = [change.mode for change in changes if change.level == level and not change.mode.stops_time]
     return running[-1] if running else Mode.APPLY
+
+
+def deciding_level(modes: Mapping[str, Mode]) -> str:
+    """Name the level that decides the effective mode: the strictest, of equal ones the first.
+
+    >>> deciding_level({"policy": Mode.APPLY, "tenant": Mode.FROZEN, "global": Mode.FROZEN})
+    'tenant'
+    """
+    return max(modes, key=lambda level: modes[level].restriction)
+
+
+def newest_mode(changes: Sequence[ModeChange]) -> Mode:
+    """Give the mode of a level by its changes, oldest first; APPLY before the first."""
+    return changes[-1].mode if changes else Mode.APPLY

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.application.administration_ports import ActionTotals, CellSums, LearnedState
 from kedge_bandit.domain.identifiers import PolicyName
+from kedge_bandit.domain.published import COLD
 from kedge_bandit.domain.self_check import Finding, SelfCheck
 
 _RATE_WINDOW: Final = timedelta(days=1)
@@ -31,6 +32,7 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
         episode_counts=await reads.counts(),
         backlog=await reads.backlog(),
         decisions_per_second=await reads.decisions_per_second(),
+        buckets=await reads.buckets(),
     )
 
 
@@ -75,6 +77,13 @@ class _Reads:
     async def newest_publish_time(self) -> Any:
         row = tables.bucket_state.c
         return await self._one(select(func.max(row.publish_time)).where(row.policy == self._name))
+
+    async def buckets(self) -> int:
+        row = tables.bucket_state.c
+        named = (
+            select(func.count()).select_from(tables.bucket_state).where(row.policy == self._name, row.bucket != COLD)
+        )
+        return int(await self._one(named))
 
     async def backlog(self) -> int:
         """Count raw rows that no fold has reached; rows of a transaction still running count as well."""

@@ -1,0 +1,134 @@
+"""Keep what belongs to no tenant: the list of tenants, API keys, and the mode of everything."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import Row, func, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.governance import CHANNEL
+from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of, schema_of
+from kedge_bandit.application.administration_ports import Tenant, WriteId
+from kedge_bandit.domain.api_key import StoredKey
+from kedge_bandit.domain.audit import AuditEvent
+from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.errors import TenantDenied, TenantExists
+from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.mode import Mode, ModeChange
+
+_DUPLICATE_SCHEMA: Final = "42P06"
+_TICK: Final = timedelta(microseconds=1)
+
+_TENANT = tables.control_tenant.c
+_KEY = tables.api_key.c
+_MODE = tables.global_mode_change.c
+
+
+class PostgresTenants:
+    """The control schema; each method is one transaction."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def onboard(self, tenant: TenantId, change: Change, write: WriteId, *, store_content: bool) -> Tenant:
+        """Make a tenant's schema and role with its first audit event.
+
+        Raises:
+            TenantExists: there is one of that name, and it was not made by this very request.
+        """
+        event = change.event("tenant.onboarded", f"tenants/{tenant}", {"store_content": store_content})
+        try:
+            async with self._engine.begin() as connection:
+                await connection.execute(select(func.control.create_tenant(tenant, store_content)))
+                ledger = await _enter(connection, tenant)
+                await ledger.policies.is_first(write)
+                await ledger.audit.append(event)
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) != _DUPLICATE_SCHEMA:
+                raise
+            if not await self._made_by(tenant, write):
+                raise TenantExists(f"tenant {tenant} exists: use it, or choose another name") from error
+        return await self._get(tenant)
+
+    async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
+        """Read tenants by name, those after a name."""
+        wanted = select(tables.control_tenant).where(_TENANT.name > after).order_by(_TENANT.name).limit(limit)
+        async with self._engine.connect() as connection:
+            return [_tenant(row) for row in await connection.execute(wanted)]
+
+    async def add_key(self, key: StoredKey, change: Change) -> bool:
+        """Store a tenant's key with an audit event in its chain; False when the id is taken.
+
+        Raises:
+            TenantDenied: there is no such tenant.
+        """
+        facts = {"key_id": key.key_id, "principal": key.principal, "role": key.role.value}
+        event = change.event("key.created", f"tenants/{change.tenant}/keys/{key.key_id}", facts)
+        row = {
+            "key_id": key.key_id,
+            "key_hash": key.key_hash,
+            "principal": key.principal,
+            "role": key.role.value,
+            "tenant": key.tenant,
+        }
+        await self._get(change.tenant)
+        async with self._engine.begin() as connection:
+            added = upsert(tables.api_key).values(row).on_conflict_do_nothing().returning(_KEY.key_id)
+            if (await connection.execute(added)).one_or_none() is None:
+                return False
+            ledger = await _enter(connection, change.tenant)
+            await ledger.audit.append(event)
+        return True
+
+    async def global_mode_changes(self) -> Sequence[ModeChange]:
+        """Read every change of the mode of everything, oldest first."""
+        wanted = select(_MODE.mode, _MODE.change_time).order_by(_MODE.change_id)
+        async with self._engine.connect() as connection:
+            return [ModeChange("global", Mode(row.mode), row.change_time) for row in await connection.execute(wanted)]
+
+    async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
+        """Change the mode of everything, and wake every replica for every tenant."""
+        async with self._engine.begin() as connection:
+            newest = (await connection.execute(select(func.max(_MODE.change_time)))).scalar_one()
+            row = {
+                "mode": mode.value,
+                "change_time": event.time if newest is None else max(event.time, newest + _TICK),
+                "actor": event.actor.name,
+                "because": event.because,
+            }
+            await connection.execute(insert(tables.global_mode_change).values(row))
+            told = select(func.pg_notify(CHANNEL, _TENANT.name)).select_from(tables.control_tenant)
+            await connection.execute(told)
+
+    async def _made_by(self, tenant: TenantId, write: WriteId) -> bool:
+        """Say whether a tenant was made by this request. Raises IdempotencyConflict for the id with another payload."""
+        if not write.request_id:
+            return False
+        async with self._engine.connect() as connection:
+            ledger = await _enter(connection, tenant)
+            is_first = await ledger.policies.is_first(write)
+            await connection.rollback()
+        return not is_first
+
+    async def _get(self, tenant: TenantId) -> Tenant:
+        wanted = select(tables.control_tenant).where(_TENANT.name == tenant)
+        async with self._engine.connect() as connection:
+            found = (await connection.execute(wanted)).one_or_none()
+        if found is None:
+            raise TenantDenied
+        return _tenant(found)
+
+
+async def _enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedger:
+    """Go on in the open transaction under the tenant's role."""
+    await connection.execute(select(func.set_config("role", role_of(tenant), True)))
+    translated = await connection.execution_options(schema_translate_map={tables.TENANT: schema_of(tenant)})
+    return PostgresLedger(tenant, translated)
+
+
+def _tenant(row: Row[Any]) -> Tenant:
+    return Tenant(TenantId(row.name), row.store_content, row.create_time)

@@ -1,0 +1,5 @@
+"""Fixtures of the bandit's own tests."""
+
+from tests.fixtures.ledgers import engine, ledgers, migrated_url, new_tenant, registry
+
+__all__ = ["engine", "ledgers", "migrated_url", "new_tenant", "registry"]
