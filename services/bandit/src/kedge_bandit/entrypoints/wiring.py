@@ -6,40 +6,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import psycopg
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from kedge.bandit.v1 import (
-    decision_service_pb2,
-    episode_service_pb2,
-    experiment_service_pb2,
-    feedback_service_pb2,
-    governance_service_pb2,
-    policy_service_pb2,
-    proposal_service_pb2,
-    tenant_service_pb2,
-)
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
+from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
+from kedge_bandit.adapters.grpc.permissions import PACKAGE
+from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
+from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
+from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.import_episodes import ImportEpisodes
+from kedge_bandit.application.learn import Learn
+from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
+from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
+from kedge_bandit.application.read_modes import Levels
+from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
+from kedge_bandit.application.report_status import ReportStatus
+from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.mode import Mode
+from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
 
@@ -47,7 +55,11 @@ Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
 def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
     """Open a small pool; connections live for half an hour, since each remembers every schema it has touched."""
     return create_async_engine(
-        url.replace("postgresql://", "postgresql+psycopg://", 1), pool_size=size, max_overflow=4, pool_recycle=1800
+        url.replace("postgresql://", "postgresql+psycopg://", 1),
+        pool_size=size,
+        max_overflow=4,
+        pool_recycle=1800,
+        json_deserializer=orjson.loads,
     )
 
 
@@ -95,12 +107,13 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     telemetry = Telemetry()
     keyring = Keyring()
     clock = DatabaseClock()
+    override = mode_override(settings)
     snapshot = ReplicaSnapshot(
         engine=engine,
         ledgers=ledgers,
         listen=connector(url),
         clock=clock,
-        override=mode_override(settings),
+        override=override,
         keys_changed=keyring.replace,
     )
     writer = GroupWriter(connector(url), dropped=telemetry.dropped)
@@ -126,41 +139,105 @@ async def build_replica(settings: Settings, url: str) -> Replica:
         randomness=lambda: secrets.randbits(74),
         failed=telemetry.failed,
     )
-    return Replica(
-        engine,
-        snapshot,
-        writer,
-        telemetry,
-        [
-            (
-                decision_service_pb2.DESCRIPTOR.services_by_name["DecisionService"],
-                DecisionServicer(
-                    keyring=keyring,
-                    decide=decide,
-                    record=record_episode,
-                    read=read,
-                    explain=Explain(read),
-                    replay=Replay(ledgers),
-                    tokens=tokens,
-                    ledgers=ledgers,
-                    answers=DecideAnswers(tokens),
-                    telemetry=telemetry,
-                ),
-            ),
-            (
-                episode_service_pb2.DESCRIPTOR.services_by_name["EpisodeService"],
-                EpisodeServicer(
-                    keyring=keyring,
-                    record=record_episode,
-                    importer=ImportEpisodes(snapshot, writer),
-                    export=ExportDecisions(ledgers),
-                    ledgers=ledgers,
-                    telemetry=telemetry,
-                ),
-            ),
-            (
-                feedback_service_pb2.DESCRIPTOR.services_by_name["FeedbackService"],
-                FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, clock), telemetry),
-            ),
-        ],
+    served = {
+        "DecisionService": DecisionServicer(
+            keyring=keyring,
+            decide=decide,
+            record=record_episode,
+            read=read,
+            explain=Explain(read),
+            replay=Replay(ledgers),
+            tokens=tokens,
+            ledgers=ledgers,
+            answers=DecideAnswers(tokens),
+            telemetry=telemetry,
+        ),
+        "EpisodeService": EpisodeServicer(
+            keyring=keyring,
+            record=record_episode,
+            importer=ImportEpisodes(snapshot, writer),
+            export=ExportDecisions(ledgers),
+            ledgers=ledgers,
+            telemetry=telemetry,
+        ),
+        "FeedbackService": FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, clock), telemetry),
+        **_administration(engine, ledgers, keyring, clock, override),
+    }
+    servicers = [(service_of(name), servicer) for name, servicer in served.items()]
+    return Replica(engine, snapshot, writer, telemetry, servicers)
+
+
+def _administration(
+    engine: AsyncEngine,
+    ledgers: PostgresLedgers,
+    keyring: Keyring,
+    clock: DatabaseClock,
+    override: Callable[[], Mode],
+) -> dict[str, object]:
+    """Build the servicers of configuration, governance and tenants."""
+    registry = PostgresTenants(engine)
+    levels = Levels(ledgers, registry, override)
+    return {
+        "PolicyService": PolicyServicer(
+            keyring=keyring,
+            ledgers=ledgers,
+            levels=levels,
+            put=PutPolicy(ledgers, clock),
+            stage=StagePolicy(ledgers, clock),
+            upsert=UpsertArm(ledgers, clock),
+            retire=RetireArm(ledgers, clock),
+            report=ReportStatus(ledgers, override),
+            rebuild=Rebuild(ledgers),
+        ),
+        "GovernanceService": GovernanceServicer(
+            keyring=keyring,
+            levels=levels,
+            freeze=Freeze(levels, clock),
+            unfreeze=Unfreeze(levels, clock),
+            set_mode=SetMode(levels, clock),
+            list_audit=ListAudit(ledgers),
+            watch_audit=WatchAudit(ledgers),
+            verify_audit=VerifyAudit(ledgers),
+        ),
+        "TenantService": TenantServicer(
+            keyring=keyring,
+            onboard=OnboardTenant(registry, clock),
+            tenants=ListTenants(registry),
+            create_key=CreateKey(registry, clock, secrets.token_bytes),
+        ),
+        "ProposalService": ProposalServicer(),
+        "ExperimentService": ExperimentServicer(),
+    }
+
+
+def service_of(name: str) -> ServiceDescriptor:
+    """Find the descriptor of a service of the API."""
+    return descriptor_pool.Default().FindServiceByName(f"{PACKAGE}.{name}")
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker: what it runs, and the pool it runs on."""
+
+    engine: AsyncEngine
+    rounds: Rounds
+
+
+def build_worker(settings: Settings, url: str) -> Worker:
+    """Build what a worker process runs; it opens its first connection when it runs."""
+    engine = engine_of(url, size=2)
+
+    async def tenants() -> list[TenantId]:
+        async with engine.connect() as connection:
+            row = tables.control_tenant.c
+            return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
+
+    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=mode_override(settings))
+    rounds = Rounds(
+        learn=learn,
+        tenants=tenants,
+        connect=connector(url),
+        metrics=WorkerMetrics(),
+        interval=settings.worker_interval_ms / 1000.0,
     )
+    return Worker(engine, rounds)

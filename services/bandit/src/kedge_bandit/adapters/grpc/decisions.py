@@ -11,6 +11,7 @@ from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
+from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire import action_message, context_of, decision_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_message
 from kedge_bandit.adapters.telemetry import Telemetry
@@ -35,6 +36,7 @@ from kedge_bandit.domain.policy import PolicySpec
 _ALLOWED = permissions_of("DecisionService")
 
 
+@completing(pb.DESCRIPTOR.services_by_name["DecisionService"])
 @dataclass(slots=True)
 class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     """Decide, say why, and give arms' contents out."""

@@ -9,6 +9,7 @@ from kedge.bandit.v1 import episode_service_pb2_grpc, policy_pb2
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
+from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire import (
     action_message,
     allocation_message,
@@ -32,6 +33,7 @@ _ALLOWED = permissions_of("EpisodeService")
 _IN_FLIGHT = 256
 
 
+@completing(pb.DESCRIPTOR.services_by_name["EpisodeService"])
 @dataclass(frozen=True, slots=True)
 class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
     """Take trajectories, give verdicts and the log out."""
