@@ -45,6 +45,7 @@ class Passed:
         counts: counts that changed, as they are now.
         p_values: of the self-checks that were looked at.
         held: why learning is held, by policy looked at.
+        audit_sequence: head of the audit chain when the pass began.
     """
 
     rows: int
@@ -56,6 +57,7 @@ class Passed:
     failures: int
     p_values: dict[PolicyName, float]
     held: dict[PolicyName, str | None]
+    audit_sequence: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +129,7 @@ class _Pass:
             failures=failures,
             p_values=self.p_values,
             held={name: fold.record.policy.learning_held for name, fold in self.folds.items()},
+            audit_sequence=self.point.audit_sequence,
         )
 
     async def _open_folds(self, touched: Collection[PolicyName]) -> None:

@@ -30,6 +30,7 @@ class FoldPoint:
         low, high: raw rows written by transactions low ≤ x < high are new and final.
         now: the database's clock.
         has_unmatched: outcomes wait for their decision.
+        audit_sequence: head of the audit chain.
         counted_before: decisions made until then were counted by the self-check before a restore; None: no restore.
         restored: the database was restored into another cluster since the last pass.
     """
@@ -39,6 +40,7 @@ class FoldPoint:
     evidence_sequence: int
     now: datetime
     has_unmatched: bool
+    audit_sequence: int
     counted_before: datetime | None = None
     restored: bool = False
 
@@ -228,8 +230,8 @@ class Changes:
 class Learning(Protocol):
     """The worker's record of the open tenant."""
 
-    async def lock(self) -> FoldPoint | None:
-        """Become the one writer until the transaction ends; None where another worker is."""
+    async def lock(self, *, wait: bool = False) -> FoldPoint | None:
+        """Become the one writer until the transaction ends; None where another worker is, unless told to wait."""
 
     async def fresh_rows(self, point: FoldPoint, *, limit: int) -> FreshRows:
         """Read new raw rows, about `limit` of each table at most."""
@@ -261,11 +263,14 @@ class Learning(Protocol):
     async def entries(self, sequences: Collection[int]) -> dict[int, EvidenceEntry]:
         """Read rows of the evidence log."""
 
-    async def allocations(self, wanted: Collection[tuple[PolicyName, int]]) -> dict[tuple[PolicyName, int], Allocation]:
-        """Read published allocations."""
-
     async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
         """Read the evidence log of a policy, up to a sequence."""
+
+    async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
+        """Pick decisions of a policy at random."""
+
+    async def unaccounted(self, policy: PolicyName) -> int:
+        """Count logged episodes that are not in exactly one state, by the kept counts and by the raw rows."""
 
     async def clear_hold(self, policy: PolicyName) -> None:
         """Let learning go on after an alarm of the self-check, which starts anew."""

@@ -162,8 +162,11 @@ class Ledger(Protocol):
 class Ledgers(Protocol):
     """Opens ledgers; the only place where a transaction begins and ends."""
 
-    def open(self, tenant: TenantId) -> AbstractAsyncContextManager[Ledger]:
-        """Open one tenant's record. Raises TenantDenied for an unknown tenant, StoreUnavailable without a database."""
+    def open(self, tenant: TenantId, *, one_view: bool = False) -> AbstractAsyncContextManager[Ledger]:
+        """Open one tenant's record; with `one_view` every read sees the same moment.
+
+        Raises TenantDenied for an unknown tenant, StoreUnavailable without a database.
+        """
 
 
 # The hot path -------------------------------------------------------------------------------------------------------

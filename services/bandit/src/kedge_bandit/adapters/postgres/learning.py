@@ -28,6 +28,7 @@ from kedge_bandit.application.learning_port import (
     Release,
 )
 from kedge_bandit.domain.dossier import Chosen
+from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.posterior import Evidence
@@ -47,9 +48,9 @@ class PostgresLearning:
         self._tenant = tenant
         self._connection = connection
 
-    async def lock(self) -> FoldPoint | None:
+    async def lock(self, *, wait: bool = False) -> FoldPoint | None:
         """Become the one writer until the transaction ends."""
-        row = (await self._connection.execute(reads.LOCK)).one_or_none()
+        row = (await self._connection.execute(reads.LOCK_WAITING if wait else reads.LOCK)).one_or_none()
         if row is None:
             return None
         return FoldPoint(
@@ -58,6 +59,7 @@ class PostgresLearning:
             evidence_sequence=row.evidence_sequence,
             now=row.now,
             has_unmatched=row.has_unmatched,
+            audit_sequence=row.audit_sequence,
             counted_before=row.counted_before,
         )
 
@@ -156,6 +158,18 @@ class PostgresLearning:
         return rows.evidence_log(
             list(await self._execute(reads.LOG, policy=policy, upto=_LAST if upto is None else upto))
         )
+
+    async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
+        """Pick decisions of a policy at random."""
+        return [DecisionId(row.decision_id) for row in await self._execute(reads.SAMPLE, policy=policy, limit=size)]
+
+    async def unaccounted(self, policy: PolicyName) -> int:
+        """Count logged episodes that are not in exactly one state."""
+        actual: dict[str, int] = {row.state: row.number for row in await self._execute(reads.STATES, policy=policy)}
+        counts: dict[str, int] = {row.name: row.number for row in await self._execute(reads.COUNTS, policy=policy)}
+        (logged,) = await self._execute(reads.LOGGED, policy=policy)
+        wrong = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
+        return wrong + abs(int(logged.number) - sum(actual.values()))
 
     async def clear_hold(self, policy: PolicyName) -> None:
         """Let learning go on after an alarm of the self-check, which starts anew."""

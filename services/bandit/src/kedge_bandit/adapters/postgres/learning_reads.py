@@ -47,7 +47,7 @@ _wanted: TableValuedAlias = (
 
 _cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
 
-LOCK: Final = select(
+_POINT = select(
     tables.fold_state.c.x,
     tables.fold_state.c.evidence_sequence,
     tables.fold_state.c.system_identifier,
@@ -56,7 +56,10 @@ LOCK: Final = select(
     func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
     cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
     exists(select(tables.unmatched.c.key)).label("has_unmatched"),
-).with_for_update(of=tables.fold_state, skip_locked=True)
+    select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
+)
+LOCK: Final = _POINT.with_for_update(of=tables.fold_state, skip_locked=True)
+LOCK_WAITING: Final = _POINT.with_for_update(of=tables.fold_state)
 
 _CHOSEN = (
     _decision.decision_id,
@@ -130,6 +133,21 @@ LOG: Final = (
     )
     .where(_entry.policy == _policy, _entry.evidence_sequence <= bindparam("upto", type_=BigInteger))
     .order_by(_entry.evidence_sequence)
+)
+
+SAMPLE: Final = select(_decision.decision_id).where(_decision.policy == _policy).order_by(func.random()).limit(_limit)
+STATES: Final = (
+    select(_episode.state, func.count().label("number"))
+    .where(_episode.policy == _policy, _episode.logged)
+    .group_by(_episode.state)
+)
+COUNTS: Final = select(tables.episode_count.c.name, tables.episode_count.c["count"].label("number")).where(
+    tables.episode_count.c.policy == _policy
+)
+LOGGED: Final = select(func.count(tables.episode_event.c.episode_id.distinct()).label("number")).where(
+    tables.episode_event.c.policy == _policy,
+    tables.episode_event.c.kind == "LOG",
+    tables.episode_event.c.x < select(tables.fold_state.c.x).scalar_subquery(),
 )
 
 

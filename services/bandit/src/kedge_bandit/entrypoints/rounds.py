@@ -1,0 +1,159 @@
+"""Go from tenant to tenant: the ones with new rows first, everybody now and then, a failing one later and later."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import psycopg
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from kedge_bandit.application.learn import Learn
+from kedge_bandit.domain.errors import KedgeError, StoreUnavailable, TenantDenied
+from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
+
+ROWS_CHANNEL, SERVING_CHANNEL = "kedge_rows", "kedge_serving"
+EVERYBODY = "many"
+SWEEP_SECONDS = 1.0
+SWEEP_TENANTS = 64
+"""Tenants that one sweep looks at: those not looked at for longest. NOTIFY is a hint, the sweep is the guarantee."""
+LONGEST_BACKOFF = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Place:
+    """When a tenant was last looked at, when it may be again, and how often in a row that failed."""
+
+    looked: float = float("-inf")
+    not_before: float = float("-inf")
+    failures: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Rounds:
+    """Run passes over tenants, one at a time.
+
+    Attributes:
+        tenants: reads every tenant's name.
+        connect: opens an autocommit connection that can LISTEN.
+        interval: least seconds between two passes over a tenant that is not behind.
+    """
+
+    learn: Learn
+    tenants: Callable[[], Awaitable[Iterable[TenantId]]]
+    connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
+    metrics: WorkerMetrics
+    interval: float
+    _places: dict[TenantId, _Place] = field(default_factory=dict)
+    _waiting: dict[TenantId, None] = field(default_factory=dict)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Go round until `stop` is set; the pass that runs then is finished."""
+        helpers = [asyncio.create_task(self._listen()), asyncio.create_task(self._sweep())]
+        stopped = asyncio.create_task(stop.wait())
+        stopped.add_done_callback(lambda _task: self._wake.set())
+        try:
+            while not stop.is_set():
+                tenant = self._next()
+                if tenant is None:
+                    await self._sleep()
+                else:
+                    await self._look(tenant)
+        finally:
+            for task in (*helpers, stopped):
+                task.cancel()
+            await asyncio.gather(*helpers, stopped, return_exceptions=True)
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Note that tenants have news."""
+        for name in names:
+            self._waiting.setdefault(TenantId(name))
+        self._wake.set()
+
+    def _next(self) -> TenantId | None:
+        now = monotonic()
+        for tenant in self._waiting:
+            if self._place(tenant).not_before <= now:
+                del self._waiting[tenant]
+                return tenant
+        return None
+
+    async def _sleep(self) -> None:
+        """Sleep until a tenant that waits may be looked at, or something new is heard."""
+        soonest = min((self._place(tenant).not_before for tenant in self._waiting), default=monotonic() + SWEEP_SECONDS)
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(max(0.001, soonest - monotonic())):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _place(self, tenant: TenantId) -> _Place:
+        return self._places.setdefault(tenant, _Place())
+
+    async def _look(self, tenant: TenantId) -> None:
+        place = self._place(tenant)
+        place.looked = begin = monotonic()
+        try:
+            done = await self.learn(tenant)
+        except TenantDenied:
+            self._places.pop(tenant, None)
+            return
+        except Exception as error:  # noqa: BLE001 - one tenant's failure must not stop the others
+            self._failed(tenant, place, error)
+            return
+        place.failures = 0
+        place.not_before = monotonic() + self.interval
+        if done is None:
+            return
+        self.metrics.passed(tenant, done, monotonic() - begin)
+        if done.is_truncated:
+            place.not_before = monotonic()
+            self.touch([tenant])
+
+    def _failed(self, tenant: TenantId, place: _Place, error: Exception) -> None:
+        place.failures += 1
+        wait = min(LONGEST_BACKOFF, 0.1 * 2.0**place.failures)
+        place.not_before = monotonic() + wait
+        self.metrics.failed(tenant)
+        self.touch([tenant])
+        facts = {"tenant": tenant, "error": type(error).__name__, "retry_seconds": wait}
+        if isinstance(error, StoreUnavailable | DBAPIError | OSError):
+            log.warning("pass.failed", **facts, sqlstate=getattr(getattr(error, "orig", None), "sqlstate", None))
+        elif isinstance(error, KedgeError):
+            log.error("pass.failed", **facts, reason=error.reason)
+        else:
+            log.error("pass.failed", **facts, exc_info=error)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await self.connect() as connection:
+                    await connection.execute(f"LISTEN {ROWS_CHANNEL}")
+                    await connection.execute(f"LISTEN {SERVING_CHANNEL}")
+                    async for notice in connection.notifies():
+                        heard = notice.payload.split()
+                        self.touch(self._places if EVERYBODY in heard else heard)
+            except (psycopg.Error, OSError) as error:
+                log.warning("listen.lost", error=type(error).__name__)
+                await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                names = list(await self.tenants())
+            except (KedgeError, DBAPIError, OSError) as error:
+                log.warning("tenants.not_read", error=type(error).__name__)
+            else:
+                for gone in set(self._places) - set(names):
+                    del self._places[gone]
+                    self._waiting.pop(gone, None)
+                longest = sorted(names, key=lambda name: self._place(name).looked)
+                self.touch(longest[:SWEEP_TENANTS])
+            await asyncio.sleep(SWEEP_SECONDS)

@@ -1,0 +1,50 @@
+"""Learn for every tenant: settle, fold, publish; `python -m kedge_bandit.entrypoints.worker`, started by `kedge serve`.
+
+Any number of workers may run; each tenant has one at a time. Partitions of coming months need the owner's rights: the
+migrations that run at every start of the service make them.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+
+import structlog
+import uvloop
+from prometheus_client import start_http_server
+
+from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.settings import Settings, read_settings
+from kedge_bandit.entrypoints.wiring import build_worker
+
+log = structlog.get_logger(__name__)
+
+
+async def work(settings: Settings, url: str) -> None:
+    """Work until SIGTERM or SIGINT; the running pass is finished."""
+    worker = build_worker(settings, url)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if settings.worker_metrics_port:
+        start_http_server(settings.worker_metrics_port, addr=settings.host, registry=worker.rounds.metrics.registry)
+    log.info("worker.ready")
+    try:
+        await worker.rounds.run(stop)
+    finally:
+        await worker.engine.dispose()
+    log.info("worker.stopped")
+
+
+def main() -> None:
+    """Run the process."""
+    settings = read_settings()
+    set_up_logs(settings.log_level)
+    if not settings.database_url:
+        sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    uvloop.run(work(settings, settings.database_url))
+
+
+if __name__ == "__main__":
+    main()

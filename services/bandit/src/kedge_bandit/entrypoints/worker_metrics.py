@@ -1,0 +1,84 @@
+"""Count and time what the worker does, for /metrics. Labels stop at tenant and policy."""
+
+from dataclasses import dataclass, field
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from kedge_bandit.application.learn import Passed
+from kedge_bandit.domain.episode import EpisodeState
+
+_LAG_BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
+_PASS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_POLICY = ("tenant", "policy")
+
+
+@dataclass(slots=True)
+class WorkerMetrics:
+    """The worker's series. One per process; a registry may be given so that tests stand apart."""
+
+    registry: CollectorRegistry = REGISTRY
+    _settled: Counter = field(init=False)
+    _counts: Gauge = field(init=False)
+    _rows: Counter = field(init=False)
+    _lag: Histogram = field(init=False)
+    _seconds: Histogram = field(init=False)
+    _published: Counter = field(init=False)
+    _refused: Counter = field(init=False)
+    _failures: Counter = field(init=False)
+    _held: Gauge = field(init=False)
+    _p_value: Gauge = field(init=False)
+    _behind: Gauge = field(init=False)
+    _audit: Gauge = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Register every series."""
+        registry, tenant = self.registry, ("tenant",)
+        self._settled = Counter(
+            "kedge_episodes_settled", "Episodes by the state they reached", (*_POLICY, "state"), registry=registry
+        )
+        self._counts = Gauge(
+            "kedge_episodes",
+            "Logged episodes by state, and late, unmatched, ...",
+            (*_POLICY, "name"),
+            registry=registry,
+        )
+        self._rows = Counter("kedge_rows_folded", "Raw rows taken by passes", tenant, registry=registry)
+        self._lag = Histogram(
+            "kedge_belief_lag_seconds", "Age of the oldest row a pass took", buckets=_LAG_BUCKETS, registry=registry
+        )
+        self._seconds = Histogram(
+            "kedge_pass_seconds", "Time of one pass over a tenant", buckets=_PASS_BUCKETS, registry=registry
+        )
+        self._published = Counter("kedge_allocations_published", "Allocations published", tenant, registry=registry)
+        self._refused = Counter(
+            "kedge_allocations_refused", "Allocations that failed their checks", tenant, registry=registry
+        )
+        self._failures = Counter("kedge_pass_failures", "Passes that were rolled back", tenant, registry=registry)
+        self._held = Gauge("kedge_learning_held", "1 while learning is held", _POLICY, registry=registry)
+        self._p_value = Gauge("kedge_self_check_p", "p of the self-check's newest look", _POLICY, registry=registry)
+        self._behind = Gauge("kedge_behind", "1 while more rows wait than one pass takes", tenant, registry=registry)
+        self._audit = Gauge("kedge_audit_head", "Sequence at the head of the audit chain", tenant, registry=registry)
+
+    def passed(self, tenant: str, done: Passed, seconds: float) -> None:
+        """Record one pass."""
+        self._seconds.observe(seconds)
+        if done.lag_seconds is not None:
+            self._lag.observe(max(0.0, done.lag_seconds))
+        self._rows.labels(tenant).inc(done.rows)
+        self._published.labels(tenant).inc(done.allocations)
+        self._refused.labels(tenant).inc(done.failures)
+        self._behind.labels(tenant).set(done.is_truncated)
+        self._audit.labels(tenant).set(done.audit_sequence)
+        for (policy, state), number in done.settled.items():
+            if state is not EpisodeState.PENDING:
+                self._settled.labels(tenant, policy, state).inc(number)
+        for (policy, name), number in done.counts.items():
+            self._counts.labels(tenant, policy, name).set(number)
+        for policy, reason in done.held.items():
+            self._held.labels(tenant, policy).set(reason is not None)
+        for policy, p_value in done.p_values.items():
+            self._p_value.labels(tenant, policy).set(p_value)
+
+    def failed(self, tenant: str) -> None:
+        """Record a pass that was rolled back."""
+        self._failures.labels(tenant).inc()
