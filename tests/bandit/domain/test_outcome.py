@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from kedge_bandit.domain.errors import OutcomeInvalid, OutcomeTimeOutOfRange
 from kedge_bandit.domain.outcome import (
     MAX_AHEAD,
+    MAX_SKEW,
     AbsentReason,
     Outcome,
     Provenance,
@@ -193,12 +194,12 @@ def test_an_outcome_ahead_of_the_clock_is_refused_beyond_five_minutes() -> None:
     assert caught.value.reason == "TIME_OUT_OF_RANGE"
 
 
-def test_an_outcome_before_its_decision_is_refused() -> None:
+def test_an_outcome_before_its_decision_is_refused_beyond_what_two_clocks_may_differ() -> None:
     seen = measured(SignalKind.COST, 0.1)
-    check_observed_time(seen, decision_time=NOON, now=NOON)
+    check_observed_time(seen, decision_time=NOON + MAX_SKEW, now=NOON)
 
     with pytest.raises(OutcomeTimeOutOfRange):
-        check_observed_time(seen, decision_time=NOON + timedelta(microseconds=1), now=NOON)
+        check_observed_time(seen, decision_time=NOON + MAX_SKEW + timedelta(microseconds=1), now=NOON)
 
 
 @given(outcomes())

@@ -22,6 +22,8 @@ MAX_TEXT_LENGTH: Final = 128
 """Longest key, source or rater hash, characters."""
 MAX_AHEAD: Final = timedelta(minutes=5)
 """How far an observed time may lie ahead of the clock."""
+MAX_SKEW: Final = timedelta(seconds=5)
+"""How far an observer's clock may run behind the one that timed the decision."""
 
 
 class SignalKind(StrEnum):
@@ -194,14 +196,15 @@ def check_observed_time(outcome: Outcome, *, decision_time: datetime, now: datet
         now: the clock at arrival, aware.
 
     Raises:
-        OutcomeTimeOutOfRange: it was observed before its decision, or more than `MAX_AHEAD` after now.
+        OutcomeTimeOutOfRange: it was observed more than `MAX_SKEW` before its decision, or more than `MAX_AHEAD` after
+            now.
 
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     >>> seen = Outcome(key="k", signal=SignalKind.COST, source="app", observed_time=noon, value=0.01)
     >>> check_observed_time(seen, decision_time=noon, now=noon)
     """
-    latest = now + MAX_AHEAD
-    if not decision_time <= outcome.observed_time <= latest:
+    earliest, latest = decision_time - MAX_SKEW, now + MAX_AHEAD
+    if not earliest <= outcome.observed_time <= latest:
         raise OutcomeTimeOutOfRange(
-            key=outcome.key, observed_time=outcome.observed_time, earliest=decision_time, latest=latest
+            key=outcome.key, observed_time=outcome.observed_time, earliest=earliest, latest=latest
         )

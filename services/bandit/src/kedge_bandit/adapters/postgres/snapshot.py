@@ -40,6 +40,14 @@ class DatabaseClock:
 
     offset: timedelta = timedelta()
 
+    def measure(self, before: datetime, there: datetime, after: datetime) -> None:
+        """Take in one reading: the database's clock stood at `there` at some moment between `before` and `after`.
+
+        An offset that the reading does not contradict stays, so a slow answer does not shake the clock.
+        """
+        if not before <= there - self.offset <= after:
+            self.offset = there - (before + (after - before) / 2)
+
     def now(self) -> datetime:
         """Read the database's time, aware UTC."""
         return datetime.now(UTC) + self.offset
@@ -141,7 +149,7 @@ class ReplicaSnapshot:
         async with self.engine.connect() as connection:
             before = datetime.now(UTC)
             now = (await connection.execute(select(func.clock_timestamp()))).scalar_one()
-            self.clock.offset = now - (before + (datetime.now(UTC) - before) / 2)
+            self.clock.measure(before, now, datetime.now(UTC))
             row = tables.api_key.c
             keys = await connection.execute(
                 select(row.key_id, row.key_hash, row.principal, row.role, row.tenant).where(row.revoke_time.is_(None))
