@@ -18,33 +18,23 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
-from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
 from kedge_bandit.adapters.grpc.permissions import PACKAGE
-from kedge_bandit.adapters.grpc.policies import PolicyServicer
-from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
-from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
-from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
-from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.import_episodes import ImportEpisodes
 from kedge_bandit.application.learn import Learn
-from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
-from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
-from kedge_bandit.application.read_modes import Levels
-from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
-from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.mode import Mode
+from kedge_bandit.entrypoints.administration import administration
 from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
@@ -139,7 +129,7 @@ async def build_replica(settings: Settings, url: str) -> Replica:
         randomness=lambda: secrets.randbits(74),
         failed=telemetry.failed,
     )
-    served = {
+    served: dict[str, object] = {
         "DecisionService": DecisionServicer(
             keyring=keyring,
             decide=decide,
@@ -161,53 +151,10 @@ async def build_replica(settings: Settings, url: str) -> Replica:
             telemetry=telemetry,
         ),
         "FeedbackService": FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, clock), telemetry),
-        **_administration(engine, ledgers, keyring, clock, override),
     }
     servicers = [(service_of(name), servicer) for name, servicer in served.items()]
+    servicers += administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override)
     return Replica(engine, snapshot, writer, telemetry, servicers)
-
-
-def _administration(
-    engine: AsyncEngine,
-    ledgers: PostgresLedgers,
-    keyring: Keyring,
-    clock: DatabaseClock,
-    override: Callable[[], Mode],
-) -> dict[str, object]:
-    """Build the servicers of configuration, governance and tenants."""
-    registry = PostgresTenants(engine)
-    levels = Levels(ledgers, registry, override)
-    return {
-        "PolicyService": PolicyServicer(
-            keyring=keyring,
-            ledgers=ledgers,
-            levels=levels,
-            put=PutPolicy(ledgers, clock),
-            stage=StagePolicy(ledgers, clock),
-            upsert=UpsertArm(ledgers, clock),
-            retire=RetireArm(ledgers, clock),
-            report=ReportStatus(ledgers, override),
-            rebuild=Rebuild(ledgers),
-        ),
-        "GovernanceService": GovernanceServicer(
-            keyring=keyring,
-            levels=levels,
-            freeze=Freeze(levels, clock),
-            unfreeze=Unfreeze(levels, clock),
-            set_mode=SetMode(levels, clock),
-            list_audit=ListAudit(ledgers),
-            watch_audit=WatchAudit(ledgers),
-            verify_audit=VerifyAudit(ledgers),
-        ),
-        "TenantService": TenantServicer(
-            keyring=keyring,
-            onboard=OnboardTenant(registry, clock),
-            tenants=ListTenants(registry),
-            create_key=CreateKey(registry, clock, secrets.token_bytes),
-        ),
-        "ProposalService": ProposalServicer(),
-        "ExperimentService": ExperimentServicer(),
-    }
 
 
 def service_of(name: str) -> ServiceDescriptor:
