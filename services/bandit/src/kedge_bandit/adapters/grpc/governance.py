@@ -1,0 +1,127 @@
+"""Serve GovernanceService, and answer for the services of proposals and experiments until they come."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from kedge.bandit.v1 import (
+    experiment_service_pb2,
+    experiment_service_pb2_grpc,
+    governance_service_pb2_grpc,
+    proposal_service_pb2,
+    proposal_service_pb2_grpc,
+)
+from kedge.bandit.v1 import governance_service_pb2 as pb
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.permissions import permissions_of
+from kedge_bandit.adapters.grpc.status import Context, answering
+from kedge_bandit.adapters.grpc.unimplemented import completing
+from kedge_bandit.adapters.grpc.wire import MODE
+from kedge_bandit.adapters.grpc.wire_governance import (
+    audit_event_message,
+    mode_of,
+    order_of,
+    page_size_of,
+    quarantine_of,
+    sequence_of,
+)
+from kedge_bandit.application.govern import Freeze, SetMode, Unfreeze
+from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
+from kedge_bandit.application.read_modes import GLOBAL, Levels, scope_of
+from kedge_bandit.domain.identifiers import parse_tenant
+
+_ALLOWED = permissions_of("GovernanceService")
+
+
+@completing(pb.DESCRIPTOR.services_by_name["GovernanceService"])
+@dataclass(frozen=True, slots=True)
+class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
+    """Stop and resume, and give the audit log out."""
+
+    keyring: Keyring
+    levels: Levels
+    freeze: Freeze
+    unfreeze: Unfreeze
+    set_mode: SetMode
+    list_audit: ListAudit
+    watch_audit: WatchAudit
+    verify_audit: VerifyAudit
+
+    @answering
+    async def GetMode(self, request: pb.GetModeRequest, context: Context) -> pb.GetModeResponse:
+        """Read the own and the effective mode of a level."""
+        scope = scope_of(request.name or GLOBAL)
+        self.keyring.require(context, _ALLOWED["GetMode"], scope.tenant)
+        modes = await self.levels(scope)
+        return pb.GetModeResponse(
+            mode=MODE[modes.own], effective_mode=MODE[modes.effective], decided_by=modes.decided_by
+        )
+
+    @answering
+    async def SetMode(self, request: pb.SetModeRequest, context: Context) -> pb.SetModeResponse:
+        """Change the mode of a level."""
+        scope = scope_of(request.name)
+        actor = self.keyring.require(context, _ALLOWED["SetMode"], scope.tenant).actor
+        order = order_of(actor, "SetMode", request, because=request.because, request_id=request.request_id)
+        modes = await self.set_mode(scope, mode_of(request.mode), order)
+        return pb.SetModeResponse(mode=MODE[modes.own], effective_mode=MODE[modes.effective])
+
+    @answering
+    async def Freeze(self, request: pb.FreezeRequest, context: Context) -> pb.FreezeResponse:
+        """Pull the kill switch."""
+        scope = scope_of(request.name)
+        actor = self.keyring.require(context, _ALLOWED["Freeze"], scope.tenant).actor
+        order = order_of(actor, "Freeze", request, because=request.because, request_id=request.request_id)
+        modes = await self.freeze(scope, order)
+        return pb.FreezeResponse(mode=MODE[modes.own], effective_mode=MODE[modes.effective])
+
+    @answering
+    async def Unfreeze(self, request: pb.UnfreezeRequest, context: Context) -> pb.UnfreezeResponse:
+        """Resume, and say what becomes of quarantined evidence."""
+        scope = scope_of(request.name)
+        actor = self.keyring.require(context, _ALLOWED["Unfreeze"], scope.tenant).actor
+        order = order_of(actor, "Unfreeze", request, because=request.because, request_id=request.request_id)
+        modes = await self.unfreeze(scope, quarantine_of(request.quarantine), order)
+        return pb.UnfreezeResponse(mode=MODE[modes.own], effective_mode=MODE[modes.effective])
+
+    @answering
+    async def ListAuditEvents(self, request: pb.ListAuditEventsRequest, context: Context) -> pb.ListAuditEventsResponse:
+        """List events newest first; the page token is the last sequence."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["ListAuditEvents"], tenant)
+        size = page_size_of(request.page_size)
+        found = await self.list_audit(tenant, before=sequence_of(request.page_token), limit=size + 1)
+        return pb.ListAuditEventsResponse(
+            events=[audit_event_message(event) for event in found[:size]],
+            next_page_token=str(found[size - 1].sequence) if len(found) > size else "",
+        )
+
+    @answering
+    async def WatchAudit(self, request: pb.WatchAuditRequest, context: Context) -> AsyncIterator[pb.WatchAuditResponse]:
+        """Stream events as they come, until the caller hangs up."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["WatchAudit"], tenant)
+        async for event in self.watch_audit(tenant, after=request.after_sequence):
+            yield pb.WatchAuditResponse(event=audit_event_message(event))
+
+    @answering
+    async def VerifyAudit(self, request: pb.VerifyAuditRequest, context: Context) -> pb.VerifyAuditResponse:
+        """Recompute the hash chain."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["VerifyAudit"], tenant)
+        report = await self.verify_audit(tenant)
+        return pb.VerifyAuditResponse(
+            intact=report.first_broken_sequence is None,
+            events=report.events,
+            first_broken_sequence=report.first_broken_sequence or 0,
+            detail=report.detail,
+        )
+
+
+@completing(proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"])
+class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
+    """Proposals come later; every RPC is answered UNIMPLEMENTED."""
+
+
+@completing(experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"])
+class ExperimentServicer(experiment_service_pb2_grpc.ExperimentServiceServicer):
+    """Experiments come later; every RPC is answered UNIMPLEMENTED."""

@@ -1,0 +1,73 @@
+"""Wire the servicers of policies, tenants and governance, and of what comes later."""
+
+import secrets
+from collections.abc import Callable, Sequence
+
+from google.protobuf.descriptor import ServiceDescriptor
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from kedge.bandit.v1 import (
+    experiment_service_pb2,
+    governance_service_pb2,
+    policy_service_pb2,
+    proposal_service_pb2,
+    tenant_service_pb2,
+)
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
+from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.tenants import TenantServicer
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.tenants import PostgresTenants
+from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
+from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
+from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
+from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
+from kedge_bandit.application.read_modes import Levels
+from kedge_bandit.application.rebuild import Rebuild
+from kedge_bandit.application.report_status import ReportStatus
+from kedge_bandit.domain.mode import Mode
+
+
+def administration(
+    *, engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, override: Callable[[], Mode]
+) -> Sequence[tuple[ServiceDescriptor, object]]:
+    """Make the servicers that configure and govern.
+
+    Args:
+        override: this replica's own mode, from file or environment; it can only restrict.
+    """
+    registry = PostgresTenants(engine)
+    levels = Levels(ledgers, registry, override)
+    policies = PolicyServicer(
+        keyring=keyring,
+        ledgers=ledgers,
+        levels=levels,
+        put=PutPolicy(ledgers, clock),
+        stage=StagePolicy(ledgers, clock),
+        upsert=UpsertArm(ledgers, clock),
+        retire=RetireArm(ledgers, clock),
+        report=ReportStatus(ledgers, override),
+        rebuild=Rebuild(ledgers),
+    )
+    tenants = TenantServicer(
+        keyring, OnboardTenant(registry, clock), ListTenants(registry), CreateKey(registry, clock, secrets.token_bytes)
+    )
+    governance = GovernanceServicer(
+        keyring=keyring,
+        levels=levels,
+        freeze=Freeze(levels, clock),
+        unfreeze=Unfreeze(levels, clock),
+        set_mode=SetMode(levels, clock),
+        list_audit=ListAudit(ledgers),
+        watch_audit=WatchAudit(ledgers),
+        verify_audit=VerifyAudit(ledgers),
+    )
+    return (
+        (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
+        (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
+        (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
+        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer()),
+        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer()),
+    )
