@@ -1,0 +1,38 @@
+"""Read a tenant's audit log, which says what was changed, by whom and why."""
+
+import grpc
+
+from kedge.bandit.v1 import governance_service_pb2 as wire
+from kedge.bandit.v1.audit_event_pb2 import AuditEvent
+from kedge.bandit.v1.governance_service_pb2_grpc import GovernanceServiceStub
+from kedge_demo.page_model import Event
+from kedge_demo.world import World
+
+AUDIT_FILE = "audit.json"
+PAGE_SIZE = 200
+TIMEOUT_S = 30.0
+
+
+def read_audit(address: str, key: str, world: World) -> list[Event]:
+    """Read the whole log, oldest first."""
+    found: list[AuditEvent] = []
+    with grpc.insecure_channel(address) as channel:
+        stub = GovernanceServiceStub(channel)
+        request = wire.ListAuditEventsRequest(parent=f"tenants/{world.tenant}", page_size=PAGE_SIZE)
+        while True:
+            answer = stub.ListAuditEvents(request, metadata=(("authorization", f"Bearer {key}"),), timeout=TIMEOUT_S)
+            found.extend(answer.events)
+            if not answer.next_page_token:
+                break
+            request.page_token = answer.next_page_token
+    return [
+        Event(
+            sequence=event.sequence,
+            time=event.event_time.ToDatetime().strftime("%H:%M:%S"),
+            actor=event.actor,
+            verb=event.verb,
+            subject=event.subject,
+            because=event.because,
+        )
+        for event in sorted(found, key=lambda event: event.sequence)
+    ]

@@ -1,0 +1,61 @@
+"""Hold decisions back while learning lags behind them.
+
+A core application need not do this: it is bound by its users. A demo that plays a week in two minutes on a small
+machine is bound by nothing, and would otherwise show how a bandit explores on evidence that has not arrived yet.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import grpc.aio
+
+from kedge.bandit.v1 import policy_service_pb2 as wire
+from kedge.bandit.v1.policy_service_pb2_grpc import PolicyServiceStub
+from kedge_demo.world import World
+
+if TYPE_CHECKING:
+    from kedge.bandit.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub
+
+LAG_SHARE: Final = 0.06
+LOOK_EVERY_S: Final = 0.5
+TIMEOUT_S: Final = 10.0
+ENDED: Final = ("SETTLED", "VETOED", "UNSCORED")
+
+
+class Pace:
+    """Let decisions run ahead of the settled episodes by 6 % of the stream at most."""
+
+    def __init__(self, world: World, channel: grpc.aio.Channel, key: str) -> None:
+        """Prepare; nothing is asked yet.
+
+        Args:
+            world: whose policy is followed.
+            channel: to the server.
+            key: of the tenant, with the right to read.
+        """
+        self._request = wire.GetPolicyStatusRequest(name=world.policy.name, without_cells=True)
+        self._stub: PolicyServiceAsyncStub = PolicyServiceStub(channel)
+        self._metadata = (("authorization", f"Bearer {key}"),)
+        self._lead = max(200, round(world.turns * LAG_SHARE))
+        self._allowed = self._lead
+        self._news = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Look again and again how many episodes are settled, until cancelled; a look that fails is left out."""
+        while True:
+            try:
+                answer = await self._stub.GetPolicyStatus(self._request, metadata=self._metadata, timeout=TIMEOUT_S)
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
+                    raise
+            else:
+                ended = sum(answer.episode_counts.get(state, 0) for state in ENDED)
+                self._allowed = max(self._allowed, ended + self._lead)
+                self._news.set()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def hold(self, turn: int) -> None:
+        """Wait until the turn is near enough to what is settled."""
+        while turn >= self._allowed:
+            self._news.clear()
+            await self._news.wait()

@@ -1,0 +1,1 @@
+"""The demo's worlds, client and measure."""
