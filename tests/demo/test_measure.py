@@ -243,6 +243,15 @@ def test_the_draw_is_a_multiple_of_two_to_the_minus_53_below_one() -> None:
     assert pick(np.array([0.2, 0.0, 0.8]), 0.2) == 2
 
 
+def test_the_second_draw_obeys_the_golden_law() -> None:
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "draw.json").read_text(encoding="utf-8"))
+    for case in golden["draws"]:
+        names = case["tenant"], case["policy"], case["episode_id"]
+        u = draw(*names, int(case["seed_epoch"]), int(case["allocation_version"]))
+        assert u * 2.0**53 == case["u_times_2_53"]
+        assert pick(np.array(case["p"]), u) == case["picked"]
+
+
 def test_the_oracle_chooses_on_other_items_than_it_is_valued_on(world: World) -> None:
     turns = np.arange(world.turns)
     chosen = oracle_actions(world, turns)

@@ -22,8 +22,8 @@ MERGED_BELOW = 5.0
 def draw(tenant: str, policy: str, episode: str, seed_epoch: int, allocation_version: int) -> float:
     """Compute the seeded draw u in [0, 1) of 03 §4.
 
-    >>> draw("acme", "support", "turn-1", 0, 1)
-    0.29...
+    >>> draw("acme", "support", "e-1", 0, 7)
+    0.570449930675558
     """
     parts = ("kedge.draw.v1", tenant, policy, episode, str(seed_epoch), str(allocation_version))
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
