@@ -191,6 +191,29 @@ CREATE TABLE {schema}.evidence (
 CREATE INDEX evidence_episode ON {schema}.evidence (policy, episode_id);
 CREATE TABLE {schema}.evidence_default PARTITION OF {schema}.evidence DEFAULT;
 
+-- What made older evidence of a cell worth less, and which action started from another's: part of the evidence log.
+CREATE TABLE {schema}.known_change (
+    evidence_sequence bigint NOT NULL,
+    change_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    policy text NOT NULL,
+    bucket text NOT NULL,
+    action text NOT NULL,
+    source text NOT NULL,                       -- whose rows: the action's own, or its predecessor's
+    policy_time double precision NOT NULL,      -- rows whose decision is older are concerned, seconds
+    factor double precision NOT NULL CHECK (factor >= 0 AND factor <= 1),
+    cause text NOT NULL,
+    PRIMARY KEY (policy, evidence_sequence, bucket, action)
+);
+
+-- Provider's model ids seen behind each route arm; a new one is a known change.
+CREATE TABLE {schema}.model_seen (
+    policy text NOT NULL,
+    arm_id text NOT NULL,
+    model_id text NOT NULL,
+    see_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (policy, arm_id, model_id)
+);
+
 -- Fold of the evidence log.
 CREATE TABLE {schema}.cell (
     policy text NOT NULL,

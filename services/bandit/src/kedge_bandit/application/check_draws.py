@@ -41,6 +41,8 @@ class AllocationMemory:
 def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, list[DecisionRow]]:
     """Pick the randomised first decisions of episodes, by policy; after a restore none is counted a second time."""
     by_policy: defaultdict[PolicyName, list[DecisionRow]] = defaultdict(list)
+    if point.is_restored:
+        return by_policy
     for row in rows:
         is_new = point.counted_before is None or row.chosen.time > point.counted_before
         if row.is_randomised and not row.superseded and is_new:

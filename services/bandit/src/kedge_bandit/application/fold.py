@@ -1,15 +1,17 @@
 """Keep what one policy has learned while a pass runs: evidence is added and taken back row by row, exactly."""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 
-from kedge_bandit.application.learning_port import ActionRecord, BucketRecord, Changes, LearnedRecord, Release
+from kedge_bandit.application.learned import ActionRecord, BucketRecord, Changes, LearnedRecord, Release
 from kedge_bandit.domain.arrays import BoolArray, FloatArray
 from kedge_bandit.domain.budget import holds
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
+from kedge_bandit.domain.known_change import heirs, share
 from kedge_bandit.domain.learners.learner import EvidenceTable
 from kedge_bandit.domain.mode import Mode, PolicyClock
 from kedge_bandit.domain.policy import Policy
@@ -53,24 +55,41 @@ class PolicyFold:
         self._move(new, add=True)
 
     def _move(self, entry: EvidenceEntry, *, add: bool) -> None:
-        half_life = self.policy.spec.half_life
+        for action, factor in self._shares(entry):
+            if entry.weight > 0:
+                self._move_cell((entry.bucket, action), entry, factor, add=add)
+            if entry.veto_weight > 0:
+                self._move_vetoes(action, entry, factor, add=add)
         if entry.weight > 0:
-            key = (entry.bucket, entry.action)
-            share = Evidence.of(entry.reward or 0.0, entry.weight, entry.policy_time)
-            cell = self.record.cells.get(key) or Evidence.none(entry.policy_time)
-            self.record.cells[key] = cell.plus(share, half_life) if add else cell.minus(share, half_life)
-            self.touched_cells.add(key)
             for bucket in {entry.bucket, COLD}:
                 self.bucket(bucket).fresh += 1.0
                 self.touched_buckets.add(bucket)
-        if entry.veto_weight > 0:
-            action = self.action(entry.action)
-            vetoed = Evidence.of(float(entry.vetoed), entry.veto_weight, entry.policy_time)
-            action.vetoes = action.vetoes.plus(vetoed, half_life) if add else action.vetoes.minus(vetoed, half_life)
         if entry.weight > 0 and entry.policy_version >= self.policy.configuration_version:
-            action = self.action(entry.action)
-            action.episodes += 1 if add else -1
-            action.reward_sum += (entry.reward or 0.0) if add else -(entry.reward or 0.0)
+            record = self.action(entry.action)
+            record.episodes += 1 if add else -1
+            record.reward_sum += (entry.reward or 0.0) if add else -(entry.reward or 0.0)
+
+    def _shares(self, entry: EvidenceEntry) -> Iterable[tuple[str, float]]:
+        """Name the actions that a row counts for, and how much: its own, and those that succeed it."""
+        changes = [change for change in self.record.changes if change.bucket == entry.bucket]
+        if not changes:
+            return ((entry.action, 1.0),)
+        return [
+            (heir, share(changes, row_action=entry.action, action=heir, policy_time=entry.policy_time))
+            for heir in heirs(changes, entry.action)
+        ]
+
+    def _move_cell(self, key: tuple[str, str], entry: EvidenceEntry, factor: float, *, add: bool) -> None:
+        half_life = self.policy.spec.half_life
+        part = Evidence.of(entry.reward or 0.0, entry.weight * factor, entry.policy_time)
+        cell = self.record.cells.get(key) or Evidence.none(entry.policy_time)
+        self.record.cells[key] = cell.plus(part, half_life) if add else cell.minus(part, half_life)
+        self.touched_cells.add(key)
+
+    def _move_vetoes(self, action: str, entry: EvidenceEntry, factor: float, *, add: bool) -> None:
+        half_life, record = self.policy.spec.half_life, self.action(action)
+        part = Evidence.of(float(entry.vetoed), entry.veto_weight * factor, entry.policy_time)
+        record.vetoes = record.vetoes.plus(part, half_life) if add else record.vetoes.minus(part, half_life)
 
     def bucket(self, name: str) -> BucketRecord:
         """Find a bucket's record, a new one where there is none."""

@@ -5,17 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kedge_bandit.application.learning_port import (
-    Changes,
-    EpisodeFile,
-    EpisodeKey,
-    FoldPoint,
-    FreshRows,
-    Learning,
-    OutcomeRow,
-)
+from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, OutcomeRow
+from kedge_bandit.application.learning_port import FoldPoint, FreshRows, Learning
 from kedge_bandit.application.settle import Task
-from kedge_bandit.domain.dossier import Chosen, Event, Rival
+from kedge_bandit.domain.dossier import Chosen, Dossier, Event, Rival
 from kedge_bandit.domain.settlement import Arrival
 
 
@@ -33,6 +26,17 @@ class _News:
     def opens(self) -> bool:
         """Whether an episode must be kept though there was none: a lone decision waits in its own table."""
         return bool(self.rivals or self.events or self.arrivals)
+
+    def forget_known(self, dossier: Dossier) -> None:
+        """Leave out what the dossier has seen: after a restore rows are read again."""
+        events = {event.key for event in dossier.events}
+        outcomes = {arrival.outcome.key for arrival in dossier.arrivals}
+        rivals = {rival.decision_id for rival in dossier.rivals}
+        self.events = [event for event in self.events if event.key not in events]
+        self.arrivals = [arrival for arrival in self.arrivals if arrival.outcome.key not in outcomes]
+        self.rivals = [rival for rival in self.rivals if rival.decision_id not in rivals]
+        if dossier.chosen is not None:
+            self.chosen = None
 
     def times(self) -> Iterable[datetime]:
         """Give the times at which the news were received."""
@@ -72,11 +76,12 @@ async def gather(learning: Learning, point: FoldPoint, rows: FreshRows, changes:
         if entry.opens and entry.chosen is None and (key not in files or files[key].dossier.chosen is None)
     ]
     chosen = await learning.chosen(unknown) if unknown else {}
-    tasks = [
-        _task(key, entry, files.get(key), entry.chosen or chosen.get(key), point.now)
-        for key, entry in news.items()
-        if entry.opens or key in files
-    ]
+    tasks = []
+    for key, entry in news.items():
+        if key in files:
+            entry.forget_known(files[key].dossier)
+        if entry.opens or (key in files and entry.chosen is not None):
+            tasks.append(_task(key, entry, files.get(key), entry.chosen or chosen.get(key), point.now))
     due = await learning.due_files(point.now, limit=limit)
     tasks += [Task(file=file, trigger_time=file.due_time or point.now) for file in due if file.key not in news]
     await attach_evidence(learning, tasks)
@@ -97,7 +102,7 @@ def _task(key: EpisodeKey, entry: _News, found: EpisodeFile | None, chosen: Chos
     file.dossier = file.dossier.extended(
         chosen=chosen, rivals=entry.rivals, events=entry.events, arrivals=entry.arrivals, served=entry.served
     )
-    return Task(file=file, trigger_time=max(times, default=now), arrivals=entry.arrivals)
+    return Task(file=file, trigger_time=max(times, default=now), events=entry.events, arrivals=entry.arrivals)
 
 
 async def _matched(

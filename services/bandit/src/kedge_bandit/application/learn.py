@@ -1,25 +1,23 @@
 """Learn: the worker settles episodes, appends evidence, folds it and publishes allocations, one transaction per tenant.
 
 Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
-
-Learning is *held* by an alarm of the self-check until a person clears it, and while more than 1 % of the last 1,000
-learnable episodes carry no safety verdict. Held, evidence is appended and folded as ever, so that the record stays one
-fold of one log; what stops is that new evidence reaches anybody: no allocation is renewed because of it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
-from kedge_bandit.application.check_draws import AllocationMemory, check_draws, counted
+from kedge_bandit.application.check_draws import AllocationMemory, counted
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.gather import attach_evidence, gather
-from kedge_bandit.application.learning_port import Changes, DecisionRow, FoldPoint, FreshRows, Learning
+from kedge_bandit.application.hold import Holds, note
+from kedge_bandit.application.known_changes import note_changes
+from kedge_bandit.application.learned import Changes
+from kedge_bandit.application.learning_port import FoldPoint, FreshRows, Learning
 from kedge_bandit.application.ports import Ledger, Ledgers
 from kedge_bandit.application.publish import publish
 from kedge_bandit.application.settle import Ruling, Task, rule
-from kedge_bandit.domain.audit import KEDGE, AuditEvent
 from kedge_bandit.domain.episode import EpisodeState, SafetyVerdict
 from kedge_bandit.domain.evidence_log import EvidenceEntry
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
@@ -28,8 +26,6 @@ from kedge_bandit.domain.learners.learner import Learner
 from kedge_bandit.domain.mode import Mode, most_restrictive, policy_clock
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.reward_spec import SafetySource
-
-SELF_CHECK, NO_SAFETY_VERDICT = "SELF_CHECK", "NO_SAFETY_VERDICT"
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +85,13 @@ class Learn:
             point = await ledger.learning.lock()
             if point is None:
                 return None
+            if not point.has_work:
+                return _idle(point)
             return await _Pass(self, ledger, ledger.learning, point).run()
+
+    def memory(self, tenant: TenantId) -> AllocationMemory:
+        """Remember a tenant's allocations."""
+        return self.allocations.setdefault(tenant, AllocationMemory())
 
 
 @dataclass(slots=True)
@@ -100,34 +102,40 @@ class _Pass:
     point: FoldPoint
     folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
     settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
-    p_values: dict[PolicyName, float] = field(default_factory=dict)
 
     async def run(self) -> Passed:
         """Take rows, settle, fold, publish, write."""
         rows = await self.learning.fresh_rows(self.point, limit=self.learn.batch)
         changes = Changes(high=rows.high, evidence_sequence=self.point.evidence_sequence)
+        if self.point.is_restored:
+            log.warning("record.restored", tenant=self.ledger.tenant)
+            changes.restored_time = self.point.now
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
         await self._open_folds({task.file.key.policy for task in tasks} | draws.keys())
+        await self._revalue(tasks, changes)
         goes_on = await self._release(tasks, changes)
         for task in tasks:
             self._settle(task, changes)
-        await self._check(draws)
+        holds = Holds(self.ledger, self.learn.memory(self.ledger.tenant), self.point.now)
+        for name, fold in self.folds.items():
+            await holds.look(fold, draws.get(name, ()))
         allocations, failures = await self._publish(changes)
         self._count(rows, changes)
         for fold in self.folds.values():
             fold.write_to(changes)
-        counts = await self.learning.save(changes)
+        taken = len(rows.decisions) + len(rows.events) + len(rows.outcomes)
+        counts = {} if taken == 0 and changes.is_empty else await self.learning.save(changes)
         oldest = rows.oldest_time
         return Passed(
-            rows=len(rows.decisions) + len(rows.events) + len(rows.outcomes),
+            rows=taken,
             is_truncated=rows.is_truncated or goes_on,
             lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
             settled=self.settled,
             counts=counts,
             allocations=allocations,
             failures=failures,
-            p_values=self.p_values,
+            p_values=holds.p_values,
             held={name: fold.record.policy.learning_held for name, fold in self.folds.items()},
             audit_sequence=self.point.audit_sequence,
         )
@@ -148,11 +156,22 @@ class _Pass:
                 record=record,
                 live=frozenset(policy.spec.action_keys),
             )
-            if record.policy.half_life != policy.spec.half_life:
-                if record.cells or record.actions:
-                    fold.refold(await self.learning.evidence_log(name), as_of=fold.clock.at(self.point.now))
-                record.policy.half_life, fold.is_touched = policy.spec.half_life, True
             self.folds[name] = fold
+
+    async def _revalue(self, tasks: Sequence[Task], changes: Changes) -> None:
+        """Fold anew where something makes older evidence worth more or less: a half-life, a known change, an heir."""
+        for name, fold in self.folds.items():
+            record, version = fold.record.policy, fold.policy.version
+            earlier = None
+            if 0 < record.policy_version < version:
+                earlier = await self.ledger.policies.at_version(name, record.policy_version)
+            noted = note_changes(fold, earlier, tasks, changes, now=self.point.now)
+            for cause in noted:
+                await note(self.ledger, fold, "evidence.revalued", because=_REVALUED, reason=cause, now=self.point.now)
+            if noted or record.half_life != fold.policy.spec.half_life:
+                log = await self.learning.evidence_log(name)
+                fold.refold(log.with_changes(fold.record.changes), as_of=fold.clock.at(self.point.now))
+                record.half_life, fold.is_touched = fold.policy.spec.half_life, True
 
     async def _policy(self, name: PolicyName, version: int) -> Policy:
         key = (self.ledger.tenant, name)
@@ -224,41 +243,6 @@ class _Pass:
             if missing:
                 changes.count(policy, "no_safety_verdict", missing)
 
-    async def _check(self, draws: Mapping[PolicyName, list[DecisionRow]]) -> None:
-        """Compare draws with allocations, and hold or resume learning."""
-        memory = self.learn.allocations.setdefault(self.ledger.tenant, AllocationMemory())
-        for name, fold in self.folds.items():
-            record = fold.record.policy
-            alarm = False
-            if name in draws:
-                check, finding = await check_draws(record.self_check, draws[name], self.ledger.decisions, memory)
-                record.self_check, fold.is_touched = check, True
-                if finding is not None:
-                    self.p_values[name] = finding.p_value
-                    alarm = finding.alarm
-            held = record.learning_held
-            if alarm:
-                held = SELF_CHECK
-            elif held != SELF_CHECK:
-                held = NO_SAFETY_VERDICT if fold.lacks_safety else None
-            if held != record.learning_held:
-                await self._hold(fold, held)
-
-    async def _hold(self, fold: PolicyFold, held: str | None) -> None:
-        before, fold.record.policy.learning_held, fold.is_touched = fold.record.policy.learning_held, held, True
-        verb = "learning.resumed" if held is None else "learning.held"
-        log.warning(verb, tenant=self.ledger.tenant, policy=fold.policy.name, reason=held or before)
-        await self.ledger.audit.append(
-            AuditEvent(
-                time=self.point.now,
-                actor=KEDGE,
-                verb=verb,
-                subject=f"tenants/{self.ledger.tenant}/policies/{fold.policy.name}",
-                because=_WHY_HELD[held or before or ""],
-                payload={"reason": held or before},
-            )
-        )
-
     async def _publish(self, changes: Changes) -> tuple[int, int]:
         failures = 0
         for fold in self.folds.values():
@@ -287,10 +271,22 @@ class _Pass:
             changes.count(tenant_wide, "unmatched", waiting)
 
 
-_WHY_HELD = {
-    SELF_CHECK: "the actions that were drawn do not fit the published probabilities",
-    NO_SAFETY_VERDICT: "more than 1 % of the last 1,000 learnable episodes carry no safety verdict",
-}
+_REVALUED = "a known change makes older evidence worth less, or gives it to a successor"
+
+
+def _idle(point: FoldPoint) -> Passed:
+    return Passed(
+        rows=0,
+        is_truncated=False,
+        lag_seconds=None,
+        settled={},
+        counts={},
+        allocations=0,
+        failures=0,
+        p_values={},
+        held={},
+        audit_sequence=point.audit_sequence,
+    )
 
 
 def _is_missing(entry: EvidenceEntry | None, fold: PolicyFold) -> int:

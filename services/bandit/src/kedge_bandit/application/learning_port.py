@@ -1,25 +1,14 @@
 """What the learn flow needs of the store: raw rows in, the worker's record in and out, in the open transaction."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
-from kedge_bandit.domain.dossier import Chosen, Dossier, Event
-from kedge_bandit.domain.episode import EpisodeState
+from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow
+from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
-from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName
-from kedge_bandit.domain.posterior import Evidence
-from kedge_bandit.domain.published import Allocation
-from kedge_bandit.domain.self_check import SelfCheck
-from kedge_bandit.domain.settlement import Arrival
-
-
-class EpisodeKey(NamedTuple):
-    """Name an episode within its tenant."""
-
-    policy: PolicyName
-    episode_id: EpisodeId
+from kedge_bandit.domain.identifiers import DecisionId, PolicyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +20,9 @@ class FoldPoint:
         now: the database's clock.
         has_unmatched: outcomes wait for their decision.
         audit_sequence: head of the audit chain.
+        has_work: something is new, due or asks for a look.
         counted_before: decisions made until then were counted by the self-check before a restore; None: no restore.
-        restored: the database was restored into another cluster since the last pass.
+        is_restored: the record came into another cluster since the last pass, where transaction numbers start anew.
     """
 
     low: int
@@ -41,8 +31,9 @@ class FoldPoint:
     now: datetime
     has_unmatched: bool
     audit_sequence: int
+    has_work: bool
     counted_before: datetime | None = None
-    restored: bool = False
+    is_restored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +56,9 @@ class EventRow:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRow:
-    """An outcome; `key` is None while only its decision is known."""
-
-    key: EpisodeKey | None
-    decision_id: DecisionId | None
-    arrival: Arrival
-    served_action: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRows:
-    """Raw rows of whole transactions, no more than about a batch.
+    """Raw rows of whole transactions, no more than about a batch; after a restore every row beyond the numbering.
 
     Attributes:
         high: rows below it are taken.
@@ -97,104 +78,6 @@ class FreshRows:
     oldest_time: datetime | None
 
 
-@dataclass(slots=True, kw_only=True)
-class EpisodeFile:
-    """An episode as the worker keeps it.
-
-    Attributes:
-        open_time: when it was first heard of; part of its identity in the store.
-        logged: whether it is counted under its state.
-        due_time: when it settles by itself; None where nothing is awaited.
-        quarantined: facts arrived while the policy stood still, and nobody has said yet what becomes of them.
-        evidence_sequence: of its newest evidence; 0 where there is none.
-    """
-
-    key: EpisodeKey
-    open_time: datetime
-    state: EpisodeState = EpisodeState.PENDING
-    logged: bool = False
-    dossier: Dossier = field(default_factory=Dossier)
-    due_time: datetime | None = None
-    quarantined: bool = False
-    reward_version: int = 0
-    evidence_sequence: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class ActionRecord:
-    """One action over all buckets.
-
-    Attributes:
-        vetoes: discounted; n counts episodes, s counts vetoes.
-        episodes, reward_sum: undiscounted, of one configuration.
-        over_cap: P(veto rate > cap) when last computed.
-    """
-
-    vetoes: Evidence
-    configuration_version: int
-    episodes: int = 0
-    reward_sum: float = 0.0
-    ineligible: bool = False
-    over_cap: float = 0.0
-
-
-@dataclass(slots=True, kw_only=True)
-class BucketRecord:
-    """Newest allocation of a bucket.
-
-    Attributes:
-        n: discounted evidence of the bucket when it was made.
-        fresh: evidence rows folded since.
-    """
-
-    allocation_version: int = 0
-    publish_time: datetime | None = None
-    n: float = 0.0
-    fresh: float = 0.0
-
-
-@dataclass(slots=True, kw_only=True)
-class PolicyRecord:
-    """What is kept of a policy as a whole.
-
-    Attributes:
-        allocation_version: newest one given.
-        policy_version: configuration that every newest allocation was made for; 0: none yet.
-        half_life: that the sums are discounted with; zero: there are none yet.
-        learning_held: why; None when it is not.
-        safety_window: last 1,000 learnable episodes, "1" without a safety verdict, else "0".
-    """
-
-    allocation_version: int = 0
-    policy_version: int = 0
-    half_life: timedelta = timedelta(0)
-    self_check: SelfCheck = field(default_factory=SelfCheck.start)
-    learning_held: str | None = None
-    safety_window: str = ""
-    budget_spent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What a person decided about the evidence quarantined until then."""
-
-    release_id: int
-    choice: str
-    time: datetime
-    done: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class LearnedRecord:
-    """Everything that is kept of what one policy has learned."""
-
-    cells: dict[tuple[str, str], Evidence] = field(default_factory=dict)
-    actions: dict[str, ActionRecord] = field(default_factory=dict)
-    buckets: dict[str, BucketRecord] = field(default_factory=dict)
-    policy: PolicyRecord = field(default_factory=PolicyRecord)
-    releases: tuple[Release, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyHead:
     """A policy's newest version, and whether it wants a look though nothing arrived for it."""
@@ -202,29 +85,6 @@ class PolicyHead:
     name: PolicyName
     version: int
     wants_attention: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class Changes:
-    """What one pass writes."""
-
-    high: int
-    evidence_sequence: int
-    files: list[EpisodeFile] = field(default_factory=list)
-    entries: list[EvidenceEntry] = field(default_factory=list)
-    unmatched: list[OutcomeRow] = field(default_factory=list)
-    cells: list[tuple[PolicyName, str, str, Evidence]] = field(default_factory=list)
-    actions: list[tuple[PolicyName, str, ActionRecord]] = field(default_factory=list)
-    buckets: list[tuple[PolicyName, str, BucketRecord]] = field(default_factory=list)
-    policies: list[tuple[PolicyName, PolicyRecord]] = field(default_factory=list)
-    allocations: list[Allocation] = field(default_factory=list)
-    counts: dict[tuple[PolicyName, str], int] = field(default_factory=dict)
-    released: list[int] = field(default_factory=list)
-    unmatched_taken: int = 0
-
-    def count(self, policy: PolicyName, name: str, change: int = 1) -> None:
-        """Change a count of a policy."""
-        self.counts[policy, name] = self.counts.get((policy, name), 0) + change
 
 
 class Learning(Protocol):

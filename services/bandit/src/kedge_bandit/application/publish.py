@@ -56,6 +56,8 @@ def publish(
     ]
     spent = fold.budget_spent()
     is_new = record.policy_version < fold.policy.version
+    if record.budget_spent and not spent and not _may_renew(fold, COLD, now):
+        spent = True  # closing is at once, opening waits its turn
     everything = is_new or bool(done.events) or spent is not record.budget_spent
     wanted = _buckets(fold) if everything else _grown(fold, now)
     if not wanted or (record.learning_held is not None and not is_new and not done.events):
@@ -86,12 +88,16 @@ def _buckets(fold: PolicyFold) -> list[str]:
     return sorted({COLD, *fold.record.buckets, *(bucket for bucket, _ in fold.record.cells)})
 
 
+def _may_renew(fold: PolicyFold, bucket: str, now: datetime) -> bool:
+    published = fold.bucket(bucket).publish_time
+    return published is None or now - published >= SHORTEST_INTERVAL
+
+
 def _grown(fold: PolicyFold, now: datetime) -> list[str]:
     return sorted(
         name
         for name, bucket in fold.record.buckets.items()
-        if bucket.fresh >= max(1.0, GROWTH * bucket.n)
-        and (bucket.publish_time is None or now - bucket.publish_time >= SHORTEST_INTERVAL)
+        if bucket.fresh >= max(1.0, GROWTH * bucket.n) and _may_renew(fold, name, now)
     )
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kedge_bandit.application.fold import PolicyFold
-from kedge_bandit.application.learning_port import ActionRecord, Changes, LearnedRecord
+from kedge_bandit.application.learned import ActionRecord, Changes, LearnedRecord
 from kedge_bandit.application.ports import Ledgers
 from kedge_bandit.domain.errors import StoreUnavailable
 from kedge_bandit.domain.evidence_log import EvidenceLog
@@ -79,11 +80,12 @@ class Rebuild:
 
 def largest_error(policy: Policy, record: LearnedRecord, log: EvidenceLog) -> float:
     """Find the largest difference between kept sums and the log's, each at the policy time at which it is kept."""
-    return float(max([0.0, *_cell_errors(record, log), *_action_errors(policy, record, log)]))
+    half_life = record.policy.half_life or policy.spec.half_life
+    cells, actions = _cell_errors(record, log, half_life), _action_errors(policy, record, log, half_life)
+    return float(max([0.0, *cells, *actions]))
 
 
-def _cell_errors(record: LearnedRecord, log: EvidenceLog) -> Iterable[float]:
-    half_life = record.policy.half_life
+def _cell_errors(record: LearnedRecord, log: EvidenceLog, half_life: timedelta) -> Iterable[float]:
     as_of = max((cell.as_of for cell in record.cells.values()), default=0.0)
     refolded = dict(zip(log.cells, zip(*log.sums(as_of=as_of, half_life=half_life), strict=True), strict=True))
     for key in record.cells.keys() | refolded.keys():
@@ -92,8 +94,8 @@ def _cell_errors(record: LearnedRecord, log: EvidenceLog) -> Iterable[float]:
         yield max(abs(kept.n - n), abs(kept.s - s), abs(kept.s2 - s2)) / max(1.0, n)
 
 
-def _action_errors(policy: Policy, record: LearnedRecord, log: EvidenceLog) -> Iterable[float]:
-    half_life, version = record.policy.half_life, policy.configuration_version
+def _action_errors(policy: Policy, record: LearnedRecord, log: EvidenceLog, half_life: timedelta) -> Iterable[float]:
+    version = policy.configuration_version
     keys = sorted({action for _, action in log.cells} | record.actions.keys())
     as_of = max((action.vetoes.as_of for action in record.actions.values()), default=0.0)
     vetoes = [log.over_actions(part, keys) for part in log.vetoes(as_of=as_of, half_life=half_life)]

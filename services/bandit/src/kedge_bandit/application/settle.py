@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from kedge_bandit.application.fold import PolicyFold, stopped_at
-from kedge_bandit.application.learning_port import EpisodeFile
-from kedge_bandit.domain.dossier import Chosen
+from kedge_bandit.application.learned import EpisodeFile
+from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, VerdictNote
 from kedge_bandit.domain.policy import PolicySpec
@@ -43,13 +43,14 @@ class Task:
     Attributes:
         previous: its newest evidence.
         trigger_time: when what is new about it was received, or when it fell due.
-        arrivals: the outcomes that are new.
+        events, arrivals: what is new.
         is_released: a person released it from quarantine.
     """
 
     file: EpisodeFile
     trigger_time: datetime
     previous: EvidenceEntry | None = None
+    events: list[Event] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     is_released: bool = False
 

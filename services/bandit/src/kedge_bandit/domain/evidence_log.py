@@ -5,14 +5,16 @@ to 1e-9 relative to max(1, N).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
 from kedge_bandit.domain.arrays import BoolArray, FloatArray, IntArray
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName
+from kedge_bandit.domain.known_change import CellChange, heirs, share
 from kedge_bandit.domain.learners.learner import EvidenceTable
 from kedge_bandit.domain.posterior import LARGEST_GROWTH
 
@@ -80,14 +82,24 @@ class EvidenceEntry:
         return self.bucket, self.action, *weights, self.reward, self.vetoed, self.verdict
 
 
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Which rows count for which cells, and how much: three arrays [M]."""
+
+    row: IntArray
+    cell: IntArray
+    factor: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvidenceLog:
     """Columns over the rows [R] of one policy, in order of sequence.
 
     Attributes:
-        cells: (bucket, action) by number.
+        cells: (bucket, action) by number; those of the rows, and those that changes name.
         cell: number of each row's cell.
         episode: number of each row's episode; within an episode a later row has the higher reward version.
+        changes: known changes and successions.
     """
 
     cells: tuple[tuple[str, str], ...]
@@ -100,6 +112,12 @@ class EvidenceLog:
     reward: FloatArray
     vetoed: BoolArray
     veto_weight: FloatArray
+    changes: tuple[CellChange, ...] = ()
+
+    def with_changes(self, changes: Sequence[CellChange]) -> "EvidenceLog":
+        """Give the same rows with these known changes and successions."""
+        named = {(change.bucket, change.action) for change in changes}
+        return replace(self, cells=(*self.cells, *sorted(named - set(self.cells))), changes=tuple(changes))
 
     @cached_property
     def replaced_at(self) -> IntArray:
@@ -112,37 +130,30 @@ class EvidenceLog:
 
     def standing(self, upto: int | None = None) -> BoolArray:
         """Mark the rows [R] that count when the log ends at a sequence (None: at its end)."""
-        last = np.iinfo(np.int64).max - 1 if upto is None else upto
+        last = _end(upto)
         return (self.sequence <= last) & (self.replaced_at > last)
-
-    def _discount(self, rows: BoolArray, as_of: float, half_life: timedelta) -> FloatArray:
-        age = as_of - self.policy_time[rows]
-        by: FloatArray = np.exp2(np.minimum(-age / half_life.total_seconds(), LARGEST_GROWTH))
-        return by
-
-    def _over_cells(self, rows: BoolArray, values: FloatArray) -> FloatArray:
-        """Add values of the marked rows for each cell [C]."""
-        return np.asarray(np.bincount(self.cell[rows], values, len(self.cells)), dtype=np.float64)
 
     def sums(
         self, *, as_of: float, half_life: timedelta, upto: int | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Fold into N, S, S2 of each cell [C] at a policy time."""
-        rows = self.standing(upto)
-        weight, reward = self.weight[rows] * self._discount(rows, as_of, half_life), self.reward[rows]
-        n, s, s2 = (self._over_cells(rows, weight * reward**power) for power in (0, 1, 2))
+        shares = self._shares(upto)
+        weight, reward = self.weight[shares.row] * self._worth(shares, as_of, half_life), self.reward[shares.row]
+        n, s, s2 = (self._over_cells(shares.cell, weight * reward**power) for power in (0, 1, 2))
         return n, s, s2
 
     def vetoes(self, *, as_of: float, half_life: timedelta, upto: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Fold into discounted episodes and vetoes of each cell [C]; an action's are the sum over its buckets."""
-        rows = self.standing(upto)
-        weight = self.veto_weight[rows] * self._discount(rows, as_of, half_life)
-        return self._over_cells(rows, weight), self._over_cells(rows, weight * self.vetoed[rows])
+        shares = self._shares(upto)
+        weight = self.veto_weight[shares.row] * self._worth(shares, as_of, half_life)
+        return self._over_cells(shares.cell, weight), self._over_cells(shares.cell, weight * self.vetoed[shares.row])
 
     def plain(self, *, configuration_version: int, upto: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Count learned episodes of a configuration and add their rewards, undiscounted, for each cell [C]."""
         rows = self.standing(upto) & (self.weight > 0) & (self.policy_version >= configuration_version)
-        return self._over_cells(rows, self.weight[rows]), self._over_cells(rows, self.reward[rows])
+        return self._over_cells(self.cell[rows], self.weight[rows]), self._over_cells(
+            self.cell[rows], self.reward[rows]
+        )
 
     def over_actions(self, sums: FloatArray, actions: Sequence[str]) -> FloatArray:
         """Add a cell sum [C] over buckets, for the given actions [K]."""
@@ -168,3 +179,42 @@ class EvidenceLog:
                 if action in column:
                     target[row[bucket], column[action]] = value
         return buckets, table
+
+    def _worth(self, shares: _Shares, as_of: float, half_life: timedelta) -> FloatArray:
+        age = as_of - self.policy_time[shares.row]
+        by = np.exp2(np.minimum(-age / half_life.total_seconds(), LARGEST_GROWTH)) * shares.factor
+        return np.asarray(by, dtype=np.float64)
+
+    def _over_cells(self, cell: IntArray, values: FloatArray) -> FloatArray:
+        """Add values for each cell [C]."""
+        return np.asarray(np.bincount(cell, values, len(self.cells)), dtype=np.float64)
+
+    def _shares(self, upto: int | None) -> _Shares:
+        rows = np.flatnonzero(self.standing(upto))
+        changes = [change for change in self.changes if change.sequence <= _end(upto)]
+        if not changes:
+            return _Shares(rows, self.cell[rows], np.ones(rows.size))
+        number = {cell: i for i, cell in enumerate(self.cells)}
+        parts: list[_Shares] = []
+        for here, (bucket, action) in enumerate(self.cells):
+            mine = rows[self.cell[rows] == here]
+            of_bucket = [change for change in changes if change.bucket == bucket]
+            for heir in heirs(of_bucket, action) if mine.size else ():
+                factor = _factors(of_bucket, action, heir, self.policy_time[mine])
+                parts.append(_Shares(mine, np.full(mine.size, number[bucket, heir]), factor))
+        if not parts:
+            return _Shares(rows, self.cell[rows], np.ones(rows.size))
+        return _Shares(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Shares.__slots__))
+
+
+def _end(upto: int | None) -> int:
+    return np.iinfo(np.int64).max - 1 if upto is None else upto
+
+
+def _factors(changes: Sequence[CellChange], row_action: str, action: str, policy_time: FloatArray) -> FloatArray:
+    """Give the share of each row: it only steps at the times of changes."""
+    times = sorted({change.policy_time for change in changes})
+    steps = np.array(
+        [share(changes, row_action=row_action, action=action, policy_time=edge) for edge in (-inf, *times)]
+    )
+    return np.asarray(steps[np.searchsorted(times, policy_time, side="right")], dtype=np.float64)

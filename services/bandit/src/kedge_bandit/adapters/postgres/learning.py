@@ -16,17 +16,8 @@ from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
 from kedge_bandit.adapters.postgres import learning_save as saves
 from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.application.learning_port import (
-    Changes,
-    EpisodeFile,
-    EpisodeKey,
-    FoldPoint,
-    FreshRows,
-    LearnedRecord,
-    OutcomeRow,
-    PolicyHead,
-    Release,
-)
+from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
+from kedge_bandit.application.learning_port import FoldPoint, FreshRows, PolicyHead
 from kedge_bandit.domain.dossier import Chosen
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
@@ -60,15 +51,24 @@ class PostgresLearning:
             now=row.now,
             has_unmatched=row.has_unmatched,
             audit_sequence=row.audit_sequence,
+            has_work=row.has_work or row.system_identifier != row.cluster,
             counted_before=row.counted_before,
+            is_restored=row.system_identifier != row.cluster,
         )
 
     async def fresh_rows(self, point: FoldPoint, *, limit: int) -> FreshRows:
-        """Read new raw rows of whole transactions."""
-        high = point.high
-        outcomes, high = await self._fresh(reads.FRESH_OUTCOMES, point.low, high, limit)
-        events, high = await self._fresh(reads.FRESH_EVENTS, point.low, high, limit)
-        decisions, high = await self._fresh(reads.FRESH_DECISIONS, point.low, high, limit)
+        """Read new raw rows of whole transactions.
+
+        After a restore the rows that the new numbering would not reach for long are read first, however many; then
+        everything is read again from the start, batch by batch. Dossiers know what they have seen, so nothing counts
+        twice.
+        """
+        low, high, most = point.low, point.high, limit
+        if point.is_restored:
+            low, high, most = max(low, high), _LAST, _LAST
+        outcomes, high = await self._fresh(reads.FRESH_OUTCOMES, low, high, most)
+        events, high = await self._fresh(reads.FRESH_EVENTS, low, high, most)
+        decisions, high = await self._fresh(reads.FRESH_DECISIONS, low, high, most)
         outcomes = [row for row in outcomes if row.x < high]
         events = [row for row in events if row.x < high]
         imported: dict[PolicyName, int] = {}
@@ -81,8 +81,8 @@ class PostgresLearning:
             decisions=[rows.decision_row(row) for row in decisions],
             events=read_events,
             outcomes=read_outcomes,
-            high=high,
-            is_truncated=high < point.high,
+            high=0 if point.is_restored else high,
+            is_truncated=point.is_restored or high < point.high,
             imported=imported,
             unreadable=bad_events + bad_outcomes,
             oldest_time=min((row.receive_time for row in [*events, *outcomes]), default=None),
@@ -155,9 +155,10 @@ class PostgresLearning:
 
     async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
         """Read the evidence log of a policy, up to a sequence."""
-        return rows.evidence_log(
-            list(await self._execute(reads.LOG, policy=policy, upto=_LAST if upto is None else upto))
-        )
+        last = _LAST if upto is None else upto
+        found = await self._execute(reads.CHANGES, policies=[policy])
+        changes = [rows.change_of(row) for row in found if row.evidence_sequence <= last]
+        return rows.evidence_log(await self._execute(reads.LOG, policy=policy, upto=last), changes)
 
     async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
         """Pick decisions of a policy at random."""
@@ -191,7 +192,9 @@ class PostgresLearning:
             await self._connection.execute(
                 update(release).where(release.c.release_id.in_(changes.released)).values(done=True)
             )
-        moved = {"x": changes.high, "evidence_sequence": changes.evidence_sequence}
+        moved: dict[str, object] = {"x": changes.high, "evidence_sequence": changes.evidence_sequence}
+        if changes.restored_time is not None:
+            moved |= {"system_identifier": reads.CLUSTER, "counted_before": changes.restored_time}
         await self._connection.execute(update(tables.fold_state).values(moved))
         if changes.allocations:
             await self._connection.execute(select(func.pg_notify(_CHANNEL, self._tenant)))

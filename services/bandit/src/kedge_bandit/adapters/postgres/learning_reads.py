@@ -45,22 +45,6 @@ _wanted: TableValuedAlias = (
     .render_derived(name="wanted")
 )
 
-_cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
-
-_POINT = select(
-    tables.fold_state.c.x,
-    tables.fold_state.c.evidence_sequence,
-    tables.fold_state.c.system_identifier,
-    tables.fold_state.c.counted_before,
-    cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger).label("high"),
-    func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
-    cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
-    exists(select(tables.unmatched.c.key)).label("has_unmatched"),
-    select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
-)
-LOCK: Final = _POINT.with_for_update(of=tables.fold_state, skip_locked=True)
-LOCK_WAITING: Final = _POINT.with_for_update(of=tables.fold_state)
-
 _CHOSEN = (
     _decision.decision_id,
     _decision.decision_time,
@@ -174,4 +158,37 @@ CELLS: Final = learned(tables.cell)
 ACTIONS: Final = learned(tables.action_state)
 BUCKETS: Final = learned(tables.bucket_state)
 POLICIES: Final = learned(tables.policy_state)
-RELEASES: Final = learned(tables.quarantine_release)
+RELEASES: Final = learned(tables.quarantine_release).order_by(tables.quarantine_release.c.release_id)
+CHANGES: Final = learned(tables.known_change).order_by(tables.known_change.c.evidence_sequence)
+MODELS: Final = learned(tables.model_seen)
+
+
+def _any_row(table: Table) -> ColumnElement[bool]:
+    x = table.c.x
+    return exists(select(x).where(x >= tables.fold_state.c.x, x < _xmin).correlate(tables.fold_state))
+
+
+_cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
+_xmin = cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger)
+_is_due = exists(select(_episode.policy).where(_episode.due_time <= func.clock_timestamp()))
+_attention = HEADS.subquery()
+_has_work = or_(
+    *(_any_row(table) for table in (tables.decision, tables.episode_event, tables.outcome)),
+    _is_due,
+    exists(select(_attention.c.policy).where(_attention.c.wants_attention)),
+)
+_POINT = select(
+    tables.fold_state.c.x,
+    tables.fold_state.c.evidence_sequence,
+    tables.fold_state.c.system_identifier,
+    tables.fold_state.c.counted_before,
+    _xmin.label("high"),
+    func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
+    cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
+    exists(select(tables.unmatched.c.key)).label("has_unmatched"),
+    select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
+    _has_work.label("has_work"),
+)
+LOCK: Final = _POINT.with_for_update(of=tables.fold_state, skip_locked=True)
+LOCK_WAITING: Final = _POINT.with_for_update(of=tables.fold_state)
+CLUSTER: Final = cast(select(_cluster).scalar_subquery(), Text)

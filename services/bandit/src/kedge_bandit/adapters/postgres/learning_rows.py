@@ -9,22 +9,22 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Row
 
-from kedge_bandit.application.learning_port import (
+from kedge_bandit.application.learned import (
     ActionRecord,
     BucketRecord,
-    DecisionRow,
     EpisodeFile,
     EpisodeKey,
-    EventRow,
     OutcomeRow,
     PolicyRecord,
 )
+from kedge_bandit.application.learning_port import DecisionRow, EventRow
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dossier import Chosen, Dossier, Event, EventKind
 from kedge_bandit.domain.episode import EpisodeState, Trajectory
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog, VerdictNote
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName
+from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.outcome import Outcome
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.self_check import SelfCheck
@@ -224,7 +224,20 @@ def _self_check(kept: dict[str, Any] | None) -> SelfCheck:
     )
 
 
-def evidence_log(rows: Sequence[Row[Any]]) -> EvidenceLog:
+def change_of(row: Row[Any]) -> CellChange:
+    """Read a known change or a succession."""
+    return CellChange(
+        sequence=row.evidence_sequence,
+        bucket=row.bucket,
+        action=row.action,
+        source=row.source,
+        policy_time=row.policy_time,
+        factor=row.factor,
+        cause=row.cause,
+    )
+
+
+def evidence_log(rows: Sequence[Row[Any]], changes: Sequence[CellChange]) -> EvidenceLog:
     """Build columns from rows in order of sequence."""
     cells: dict[tuple[str, str], int] = {}
     episodes: dict[str, int] = {}
@@ -241,7 +254,7 @@ def evidence_log(rows: Sequence[Row[Any]]) -> EvidenceLog:
         reward=np.array([row.reward or 0.0 for row in rows], dtype=np.float64),
         vetoed=np.array([row.vetoed for row in rows], dtype=np.bool_),
         veto_weight=np.array([row.veto_weight for row in rows], dtype=np.float64),
-    )
+    ).with_changes(changes)
 
 
 def as_json(values: Sequence[dict[str, object]]) -> str:

@@ -9,16 +9,19 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.learning_rows import as_json, entry_values, file_values, waiting_values
-from kedge_bandit.application.learning_port import ActionRecord, BucketRecord, Changes, PolicyRecord
+from kedge_bandit.application.learned import ActionRecord, BucketRecord, Changes, PolicyRecord
+from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.published import Allocation
 
 ROWS: Final = "rows"
+STAMPS: Final = ("change_time", "see_time")
+"""Columns that the database fills in."""
 
 
 def insert_rows(table: Table) -> Insert:
     """Build an INSERT of the rows in the parameter `rows`."""
-    names = [c.name for c in table.columns]
+    names = [c.name for c in table.columns if c.name not in STAMPS]
     rows = (
         func.jsonb_to_recordset(cast(bindparam(ROWS, type_=Text), JSONB))
         .table_valued(*(column(name, table.c[name].type) for name in names))
@@ -46,6 +49,8 @@ def add_counts() -> ReturningInsert[tuple[str, str, int]]:
 
 INSERT_UNMATCHED: Final = insert_rows(tables.unmatched).on_conflict_do_nothing()
 INSERT_ENTRIES: Final = insert_rows(tables.evidence)
+INSERT_CHANGES: Final = insert_rows(tables.known_change)
+INSERT_MODELS: Final = insert_rows(tables.model_seen).on_conflict_do_nothing()
 INSERT_ALLOCATIONS: Final = insert_rows(tables.allocation)
 UPSERT_FILES: Final = upsert_rows(tables.episode, "policy", "episode_id", "open_time")
 UPSERT_CELLS: Final = upsert_rows(tables.cell, "policy", "bucket", "action")
@@ -61,6 +66,8 @@ def statements(changes: Changes) -> list[tuple[Insert, str]]:
         (INSERT_UNMATCHED, [waiting_values(row) for row in changes.unmatched]),
         (UPSERT_FILES, [file_values(file) for file in changes.files]),
         (INSERT_ENTRIES, [entry_values(entry) for entry in changes.entries]),
+        (INSERT_CHANGES, [_change(*change) for change in changes.cell_changes]),
+        (INSERT_MODELS, [{"policy": p, "arm_id": arm, "model_id": model} for p, arm, model in changes.models]),
         (UPSERT_CELLS, [_cell(*cell) for cell in changes.cells]),
         (UPSERT_ACTIONS, [_action(*action) for action in changes.actions]),
         (UPSERT_BUCKETS, [_bucket(*bucket) for bucket in changes.buckets]),
@@ -89,6 +96,19 @@ def _cell(policy: str, bucket: str, action: str, evidence: Evidence) -> dict[str
         "s": evidence.s,
         "s2": evidence.s2,
         "as_of": evidence.as_of,
+    }
+
+
+def _change(policy: str, change: CellChange) -> dict[str, object]:
+    return {
+        "evidence_sequence": change.sequence,
+        "policy": policy,
+        "bucket": change.bucket,
+        "action": change.action,
+        "source": change.source,
+        "policy_time": change.policy_time,
+        "factor": change.factor,
+        "cause": change.cause,
     }
 
 

@@ -280,6 +280,29 @@ evidence = Table(
     _json("verdict"),
     schema=TENANT,
 )
+known_change = Table(
+    "known_change",
+    _metadata,
+    _big("evidence_sequence"),
+    _time("change_time"),
+    _text("policy"),
+    _text("bucket"),
+    _text("action"),
+    _text("source"),
+    _real("policy_time"),
+    _real("factor"),
+    _text("cause"),
+    schema=TENANT,
+)
+model_seen = Table(
+    "model_seen",
+    _metadata,
+    _text("policy"),
+    _text("arm_id"),
+    _text("model_id"),
+    _time("see_time"),
+    schema=TENANT,
+)
 cell = Table(
     "cell",
     _metadata,
