@@ -1,0 +1,14 @@
+"""List the benches: one file and one line each."""
+
+from tests.bench.beta_regret import beta_regret
+from tests.bench.decide import decide
+from tests.bench.exact_p import exact_p
+from tests.bench.figures import Bench
+from tests.bench.reward_masks import reward_masks
+
+BENCHES: dict[str, Bench] = {
+    "exact_p": exact_p,
+    "beta_regret": beta_regret,
+    "reward_masks": reward_masks,
+    "decide": decide,
+}
