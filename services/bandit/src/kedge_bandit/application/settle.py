@@ -133,6 +133,7 @@ def _admitted(task: Task, draft: EvidenceEntry, fold: PolicyFold) -> EvidenceEnt
     """Hold back what must not move the belief, and what says nothing new."""
     file, previous = task.file, task.previous
     if file.dossier.dropped and previous is not None and previous.moves_belief:
+        file.quarantined = False
         return None
     if previous is not None and draft.says_the_same_as(previous):
         file.quarantined = file.quarantined and not task.is_released

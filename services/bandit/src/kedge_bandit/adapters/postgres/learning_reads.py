@@ -20,7 +20,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    true,
 )
 from sqlalchemy.dialects.postgresql import UUID
 
@@ -81,9 +80,12 @@ FRESH_OUTCOMES: Final = _fresh(
 
 CHOSEN: Final = (
     select(*_CHOSEN)
-    .join(_wanted, true())
+    .select_from(_wanted)
     .join(tables.decision_key, and_(_key.policy == _wanted.c.policy, _key.episode_id == _wanted.c.episode_id))
-    .where(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time)
+    .join(
+        tables.decision,
+        and_(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time),
+    )
 )
 FILES: Final = select(tables.episode).join(
     _wanted, and_(_episode.policy == _wanted.c.policy, _episode.episode_id == _wanted.c.episode_id)
@@ -131,7 +133,10 @@ COUNTS: Final = select(tables.episode_count.c.name, tables.episode_count.c["coun
 LOGGED: Final = select(func.count(tables.episode_event.c.episode_id.distinct()).label("number")).where(
     tables.episode_event.c.policy == _policy,
     tables.episode_event.c.kind == "LOG",
-    tables.episode_event.c.x < select(tables.fold_state.c.x).scalar_subquery(),
+    or_(
+        tables.episode_event.c.x < select(tables.fold_state.c.x).scalar_subquery(),
+        tables.episode_event.c.receive_time <= select(tables.fold_state.c.counted_before).scalar_subquery(),
+    ),
 )
 
 
