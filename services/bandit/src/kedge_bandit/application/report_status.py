@@ -46,7 +46,7 @@ def look_at(policy: Policy, learned: LearnedState) -> Iterator[str]:
     if learned.self_check is not None and learned.self_check.alarm:
         yield f"the self-check alarms: p = {learned.self_check.p_value:.2g}; logged propensities and draws disagree"
     if learned.budget_spent:
-        yield "the exploration budget is spent: the baseline alone is published"
+        yield "the exploration budget allows no exploring now: the baseline alone is published"
     keys = set(policy.spec.action_keys)
     for action in learned.actions:
         if action.is_ineligible and action.action_key in keys:

@@ -1,0 +1,96 @@
+"""Connect the command line to a running server: where it is and which key opens it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from kedge.bandit.v1 import (
+    decision_service_pb2_grpc,
+    episode_service_pb2_grpc,
+    governance_service_pb2_grpc,
+    policy_service_pb2_grpc,
+    tenant_service_pb2_grpc,
+)
+
+OPERATOR_KEY_FILE = "operator.key"
+"""Where `kedge serve` leaves the operator's key, under the data folder."""
+SECONDS = 60.0
+LONG_SECONDS = 3600.0
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What the command line reads from the environment: KEDGE_ADDRESS, KEDGE_KEY and KEDGE_DATA_DIR.
+
+    Attributes:
+        address: of the server, host:port.
+        key: an API key; empty: the operator's, which `kedge serve` leaves in `data_dir`.
+    """
+
+    address: str
+    key: str
+    data_dir: Path
+
+
+def read_client_settings() -> ClientSettings:
+    """Read the environment; quick, because the kill switch waits for it."""
+    return ClientSettings(
+        address=os.environ.get("KEDGE_ADDRESS", "127.0.0.1:50051"),
+        key=os.environ.get("KEDGE_KEY", ""),
+        data_dir=Path(os.environ.get("KEDGE_DATA_DIR", "build/kedge")),
+    )
+
+
+class NoKey(Exception):
+    """Say that no API key was found."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"no API key: set KEDGE_KEY, or start `kedge serve`, which leaves the operator's in {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Stubs of one channel. `key` goes with every call as its metadata."""
+
+    address: str
+    key: tuple[tuple[str, str], ...]
+    decisions: Any
+    episodes: Any
+    policies: Any
+    governance: Any
+    tenants: Any
+
+    def call(self, rpc: Any, request: Any, *, seconds: float = SECONDS) -> Any:
+        """Make one call with the key and a deadline. Raises grpc.RpcError."""
+        return rpc(request, metadata=self.key, timeout=seconds)
+
+
+@contextmanager
+def connected() -> Iterator[Client]:
+    """Open a channel to the server. Raises NoKey."""
+    settings = read_client_settings()
+    key = settings.key or _operator_key(settings.data_dir / OPERATOR_KEY_FILE)
+    options = (("grpc.max_receive_message_length", _MAX_BYTES),)
+    with grpc.insecure_channel(settings.address, options=options) as channel:
+        yield Client(
+            address=settings.address,
+            key=(("authorization", f"Bearer {key}"),),
+            decisions=decision_service_pb2_grpc.DecisionServiceStub(channel),
+            episodes=episode_service_pb2_grpc.EpisodeServiceStub(channel),
+            policies=policy_service_pb2_grpc.PolicyServiceStub(channel),
+            governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
+            tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
+        )
+
+
+def _operator_key(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise NoKey(path) from error

@@ -1,0 +1,79 @@
+"""`kedge tenant` and `kedge key`: bring tenants in and give out keys."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from kedge.bandit.v1 import tenant_service_pb2
+from kedge_bandit.entrypoints.client import connected
+from kedge_bandit.entrypoints.documents import document_of
+from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, TenantName, answer, table
+
+_PAGE = 1000
+
+tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
+keys = typer.Typer(cls=KedgeGroup, help="Give out API keys.", no_args_is_help=True)
+
+
+@tenants.command()
+def onboard(
+    tenant: TenantName,
+    *,
+    store_content: Annotated[bool, typer.Option(help="Keep redacted content of episodes.")] = False,
+    because: Because = "onboarded from the command line",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a tenant with its own schema and role."""
+    request = tenant_service_pb2.OnboardTenantRequest(because=because)
+    request.tenant.name = f"tenants/{tenant}"
+    request.tenant.store_content = store_content
+    with connected() as client:
+        made = client.call(client.tenants.OnboardTenant, request).tenant
+    hint = f"kedge key create {tenant} --principal core-app --role core_app"
+    answer(
+        document_of(made),
+        lambda out: out.print(f"tenant {tenant} is there; next: {hint}", highlight=False),
+        as_json=as_json,
+    )
+
+
+@tenants.command("list")
+def list_tenants(*, as_json: JsonFlag = False) -> None:
+    """List tenants by name."""
+    found = []
+    with connected() as client:
+        request = tenant_service_pb2.ListTenantsRequest(page_size=_PAGE)
+        while True:
+            page = client.call(client.tenants.ListTenants, request)
+            found += [document_of(tenant) for tenant in page.tenants]
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+    rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"]) for t in found]
+    answer(found, lambda out: out.print(table("Tenants", ("tenant", "since", "stores content"), rows)), as_json=as_json)
+
+
+@keys.callback()
+def key() -> None:
+    """Give out API keys."""
+
+
+@keys.command()
+def create(
+    tenant: TenantName,
+    *,
+    principal: Annotated[str, typer.Option(help="Who will hold it, e.g. core-app.")],
+    role: Annotated[Literal["core_app", "viewer", "admin"], typer.Option(help="What it may do.", case_sensitive=False)],
+    because: Because = "made from the command line",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a key for one tenant. It is shown once."""
+    request = tenant_service_pb2.CreateKeyRequest(
+        parent=f"tenants/{tenant}",
+        principal=principal,
+        role=tenant_service_pb2.Role.Value(f"ROLE_{role.upper()}"),
+        because=because,
+    )
+    with connected() as client:
+        made = client.call(client.tenants.CreateKey, request)
+    answer(document_of(made), lambda out: out.print(made.key, highlight=False, soft_wrap=True), as_json=as_json)

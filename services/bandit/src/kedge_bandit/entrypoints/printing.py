@@ -1,0 +1,105 @@
+"""Answer on the command line: a table for people, one JSON document for machines, one sentence for an error."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import grpc
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from typer.core import TyperGroup
+
+from kedge_bandit.adapters.grpc.status import reason_of
+from kedge_bandit.domain.errors import KedgeError
+from kedge_bandit.entrypoints.client import NoKey, read_client_settings
+from kedge_bandit.entrypoints.policy_file import FileRefused
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Because = Annotated[str, typer.Option("--because", help="Why, for the audit log; 1 to 1,000 characters.")]
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's own name, e.g. acme.")]
+PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's own name, e.g. support.")]
+
+
+_PIPE_WIDTH = 160
+_LEAST_WIDTH = 12
+
+
+class FailedCheck(Exception):
+    """Say that a check was made and did not hold; it is answered first, then the command ends with 1."""
+
+
+def answer(document: object, show: Callable[[Console], None], *, as_json: bool) -> None:
+    """Print the document, or show it to a person."""
+    if as_json:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        show(Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Make a table; numbers stand to the right."""
+    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    cells = [list(row) for row in rows]
+    for place, column in enumerate(columns):
+        longest = max((len(_text(row[place])) for row in cells), default=0)
+        numeric = bool(cells) and all(isinstance(row[place], int | float) for row in cells)
+        made.add_column(
+            column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, _LEAST_WIDTH)
+        )
+    for row in cells:
+        made.add_row(*(escape(_text(value)) for value in row))
+    return made
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turn every expected failure into one sentence on standard error, and the exit code 1."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise _ended(*_refusal(error)) from error
+    except KedgeError as error:
+        raise _ended(str(error), error.reason) from error
+    except (NoKey, FileRefused, FailedCheck) as error:
+        raise _ended(str(error)) from error
+
+
+def _refusal(error: Any) -> tuple[str, str]:
+    reason = reason_of(error)
+    if reason == "UNAVAILABLE":
+        return (
+            f"no server answers at {read_client_settings().address}: start it with `kedge serve`, or set KEDGE_ADDRESS",
+            reason,
+        )
+    if reason == "DEADLINE_EXCEEDED":
+        return "the server did not answer in time: ask again", reason
+    return error.details() or "the server gave no reason", reason
+
+
+def _ended(sentence: str, reason: str = "") -> typer.Exit:
+    named = f" [dim]({reason})[/]" if reason else ""
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(f"[red]error:[/] {escape(sentence)}{named}", highlight=False)
+    return typer.Exit(1)
+
+
+class KedgeGroup(TyperGroup):
+    """A group of commands whose failures are one sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        with one_sentence():
+            return super().invoke(ctx)
