@@ -119,6 +119,23 @@ async def test_an_override_restricts_and_never_loosens(administered: Administere
     assert (read.mode, read.effective_mode, read.decided_by) == (APPLY, BYPASS, "override")
 
 
+async def test_a_person_lets_learning_go_on_after_an_alarm_of_the_self_check(administered: Administered) -> None:
+    it = administered
+    tenant, policy = await with_policy(it)
+    schema = "t_" + tenant.removeprefix("tenants/")
+    async with it.engine.begin() as worker:
+        columns = "policy, allocation_version, policy_version, half_life_seconds, learning_held"
+        held = f"INSERT INTO {schema}.policy_state ({columns}) VALUES ('support', 1, 1, 60, 'SELF_CHECK')"
+        await worker.execute(text(held))
+    status = policy_service_pb2.GetPolicyStatusRequest(name=policy)
+    assert (await it.policies.GetPolicyStatus(status, metadata=it.operator)).learning_held == "SELF_CHECK"
+    assert (await unfreeze(it, policy)).mode == APPLY
+    assert (await it.policies.GetPolicyStatus(status, metadata=it.operator)).learning_held == ""
+    assert await seed_epoch(it, policy) == 2
+    again = pb.UnfreezeRequest(name=policy, because="nothing is held any more")
+    assert (await refusal(it.governance.Unfreeze(again, metadata=it.operator)))[1] == "ILLEGAL_TRANSITION"
+
+
 async def test_resuming_through_set_mode_is_refused(administered: Administered) -> None:
     it = administered
     _, policy = await with_policy(it)

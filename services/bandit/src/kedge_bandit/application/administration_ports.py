@@ -114,6 +114,16 @@ class VerifiedAuditLog(AuditLog, Protocol):
         """Read where the chain ends."""
 
 
+class HeldLearning(Protocol):
+    """Learning as a person may let it go on."""
+
+    async def lock(self, *, wait: bool = False) -> object:
+        """Become the one writer until the transaction ends."""
+
+    async def clear_hold(self, policy: PolicyName) -> None:
+        """Let learning go on after an alarm of the self-check, which starts anew."""
+
+
 class GovernedLedger(Protocol):
     """One tenant's record as governing sees it, open for one transaction."""
 
@@ -124,6 +134,10 @@ class GovernedLedger(Protocol):
     @property
     def audit(self) -> VerifiedAuditLog:
         """The hash chain."""
+
+    @property
+    def learning(self) -> HeldLearning:
+        """The worker's record."""
 
 
 class GovernedLedgers(Protocol):

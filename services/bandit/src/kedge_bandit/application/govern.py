@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers, WriteId
+from kedge_bandit.application.hold import SELF_CHECK
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.read_modes import GLOBAL, Levels, Modes, Scope
 from kedge_bandit.domain.audit import Actor, AuditEvent
@@ -76,7 +77,8 @@ class SetMode:
 class Unfreeze:
     """Resume a level in the mode before its stop, and say what becomes of quarantined evidence.
 
-    The choice reaches every policy that runs again; one that another level still stops waits until that resumes.
+    The choice reaches every policy that runs again; one that another level still stops waits until that resumes. A
+    policy that runs, but whose learning an alarm of the self-check holds, learns again; its self-check starts anew.
     """
 
     levels: Levels
@@ -99,8 +101,14 @@ class Unfreeze:
                 return
             if name is None:
                 await _resume_tenant(ledger, change, quarantine)
+                return
+            policy = await ledger.policies.get(name)
+            if not policy.mode.stops_time and await _is_held(ledger, name):
+                await ledger.learning.lock(wait=True)  # before the audit log: the worker takes both in this order
+                await ledger.policies.put(*renew_epoch(policy, change, quarantine=quarantine))
+                await ledger.learning.clear_hold(name)
             else:
-                await _resume_policy(ledger, await ledger.policies.get(name), change, quarantine)
+                await _resume_policy(ledger, policy, change, quarantine)
 
     async def _everything(self, quarantine: QuarantineChoice, order: Order) -> None:
         registry = self.levels.registry
@@ -199,6 +207,11 @@ async def _moved(
         return moved
 
     return await retried(attempt)
+
+
+async def _is_held(ledger: GovernedLedger, name: PolicyName) -> bool:
+    """Say whether only a person can let learning go on; a lack of safety verdicts ends by itself."""
+    return (await ledger.policies.learned(name, with_cells=False)).learning_held == SELF_CHECK
 
 
 async def _resume_policy(ledger: GovernedLedger, policy: Policy, change: Change, quarantine: QuarantineChoice) -> None:

@@ -24,8 +24,9 @@ class Keyring:
 
     def replace(self, keys: Iterable[StoredKey]) -> None:
         """Take over the keys as they stand in the store; one that is gone or revoked stops working at once."""
-        self._keys = {key.key_id: key for key in keys if not key.is_revoked}
-        self._known = {}
+        live = {key.key_id: key for key in keys if not key.is_revoked}
+        if live != self._keys:
+            self._keys, self._known = live, {}
 
     def require(
         self, context: aio.ServicerContext[Any, Any], permission: Permission, tenant: TenantId | None
