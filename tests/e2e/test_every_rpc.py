@@ -88,7 +88,7 @@ def test_every_http_rule_answers_as_the_api_does(client: httpx.Client, rpc: Meth
             continue
         body = json.dumps({}) if rule.body else None
         answer = client.request(
-            rule.method, fill(str(rule.template)), content=body, headers={"content-type": "application/json"}
+            rule.method, fill(rule.template.text), content=body, headers={"content-type": "application/json"}
         )
         assert answer.status_code not in (404, 405) or answer.json()["error"]["details"], answer.text
         assert answer.status_code != 500, answer.text

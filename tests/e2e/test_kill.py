@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,8 +36,10 @@ from tests.fixtures.stack import Stack, wait_for
 TENANT = "killed"
 POLICY = f"tenants/{TENANT}/policies/support"
 KILLS = 20
-CALLERS = 160
+CALLERS = 128
 IN_FLIGHT = 64
+LONGEST_DELAY = {"server": 0.05, "worker": 0.3}
+"""Seconds of a burst after which the process is killed at the latest; the worker takes up rows a little later."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Caller:
     in_flight: int = 0
     stopping: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: int = 0
 
     async def call(self, method: Any, request: Any) -> Any:
         while True:
@@ -65,7 +70,7 @@ class Caller:
                 if error.code() not in retryable:
                     raise
                 self.counts["retries"] += 1
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.2)
             finally:
                 self.in_flight -= 1
 
@@ -79,7 +84,12 @@ class Caller:
         episodes = episode_service_pb2_grpc.EpisodeServiceStub(self.channel)
         feedback = feedback_service_pb2_grpc.FeedbackServiceStub(self.channel)
         turn = 0
-        while not self.stopping:
+        while True:
+            self.idle += 1
+            await self.gate.wait()
+            self.idle -= 1
+            if self.stopping:
+                return
             name = f"{number}-{turn}"
             turn += 1
             decided = await self.call(
@@ -124,26 +134,40 @@ class Caller:
             self.acknowledge("episode", name)
 
 
+async def kill_in_a_burst(stack: Stack, caller: Caller, process: str, delay: float) -> int:
+    """Let every caller play, kill the process amid their calls, and wait until all of them are acknowledged.
+
+    Returns:
+        RPCs in flight at the moment of the kill.
+    """
+    before = caller.counts["episode"]
+    caller.gate.set()
+    await until(lambda: caller.counts["episode"] > before, "the burst to begin")
+    await asyncio.sleep(delay)
+    await until(lambda: caller.in_flight >= IN_FLIGHT, f"{IN_FLIGHT} RPCs in flight")
+    in_flight = caller.in_flight
+    victim = stack.pid(process)
+    stack.kill(process)
+    caller.gate.clear()
+    await until(lambda: stack.pid(process) != victim, f"{process} to be started again")
+    # Every call of the burst is repeated until it is acknowledged, by the process that came after.
+    await until(lambda: caller.in_flight == 0 and caller.idle == CALLERS, "the burst to end")
+    return in_flight
+
+
 async def kill_repeatedly(stack: Stack, caller: Caller, process: str) -> list[int]:
-    """Kill a process 20 times, each time with enough RPCs in flight; answers how many there were."""
-    seen = []
-    for number in range(KILLS):
-        random_wait = random.Random(f"{process}-{number}").uniform(0.05, 0.25)
-        before = caller.counts["episode"]
-        deadline = time.monotonic() + 60
-        # The service must have come back and made progress, then have enough calls in flight.
-        while caller.counts["episode"] < before + 20 or caller.in_flight < IN_FLIGHT:
-            assert time.monotonic() < deadline, f"no progress after kill {number} of {process}"
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(random_wait)
-        while caller.in_flight < IN_FLIGHT:  # noqa: ASYNC110 - the moment counts, and nobody announces it
-            await asyncio.sleep(0)
-        seen.append(caller.in_flight)
-        victim = stack.pid(process)
-        stack.kill(process)
-        while stack.pid(process) == victim:  # noqa: ASYNC110 - another process writes the file
-            await asyncio.sleep(0.01)
-    return seen
+    """Kill a process 20 times at random moments of as many bursts."""
+    moments = random.Random(process)
+    delays = [moments.uniform(0.0, LONGEST_DELAY[process]) for _ in range(KILLS)]
+    return [await kill_in_a_burst(stack, caller, process, delay) for delay in delays]
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited 60 s in vain for {what}")
+        await asyncio.sleep(0.002)
 
 
 async def play_while_killing(stack: Stack, key: str, path: Path, process: str) -> tuple[Counter[str], list[int]]:
@@ -157,6 +181,7 @@ async def play_while_killing(stack: Stack, key: str, path: Path, process: str) -
                     group.create_task(caller.turns(offset + number))
                 in_flight = await kill_repeatedly(stack, caller, process)
                 caller.stopping = True
+                caller.gate.set()
             return caller.counts, in_flight
 
 

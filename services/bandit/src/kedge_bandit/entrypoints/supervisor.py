@@ -93,7 +93,10 @@ class Supervisor:
                     command, env=dict(self.environment), start_new_session=True, stdout=log, stderr=log
                 )
         child.started = time.monotonic()
-        self._pid_file(child).write_text(f"{child.process.pid}\n", encoding="ascii")
+        # Renamed into place, so that a reader never sees half a number.
+        fresh = self._pid_file(child).with_suffix(".new")
+        fresh.write_text(f"{child.process.pid}\n", encoding="ascii")
+        fresh.replace(self._pid_file(child))
 
     def _died(self, child: Child) -> None:
         process = child.process
