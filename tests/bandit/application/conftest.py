@@ -1,5 +1,7 @@
 """Scenes of the learn flow."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
@@ -9,13 +11,18 @@ from tests.fixtures.ledgers import NewTenant
 
 
 @pytest.fixture
-def scenes(fresh_database: str, ledgers: PostgresLedgers, new_tenant: NewTenant) -> Scenes:
+def scenes(fresh_database: str, ledgers: PostgresLedgers, new_tenant: NewTenant) -> Iterator[Scenes]:
     """Give a function that opens a scene on a tenant of its own."""
 
-    async def make(spec: PolicySpec = SPEC) -> Scene:
-        return await open_scene(fresh_database, ledgers, await new_tenant(), spec)
+    opened: list[Scene] = []
 
-    return make
+    async def make(spec: PolicySpec = SPEC) -> Scene:
+        opened.append(await open_scene(fresh_database, ledgers, await new_tenant(), spec))
+        return opened[-1]
+
+    yield make
+    for scene in opened:
+        scene.close()
 
 
 @pytest.fixture

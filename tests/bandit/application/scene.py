@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, PostgresLedgers, schema_of
 from kedge_bandit.adapters.postgres.rows import Batch, decision_row, event_row, outcome_row
@@ -64,6 +65,7 @@ class Scene:
     worker: Learn
     serial: int = 0
     decisions: dict[str, Decision] = field(default_factory=dict)
+    open_connections: list[psycopg.Connection[Any]] = field(default_factory=list)
 
     def key(self, arm: str) -> str:
         """The action key of a route."""
@@ -176,6 +178,18 @@ class Scene:
             connection.execute(f"SET search_path TO {schema_of(self.tenant)}")
             cursor = connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
+
+    def listen(self, channel: str) -> Callable[[], list[str]]:
+        """Listen to a channel from now on; the answer gives what was heard since it was asked last."""
+        connection = psycopg.connect(self.url, autocommit=True)
+        self.open_connections.append(connection)
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        return lambda: [notice.payload for notice in connection.notifies(timeout=0.2) if notice.payload == self.tenant]
+
+    def close(self) -> None:
+        """Close what listens."""
+        for connection in self.open_connections:
+            connection.close()
 
     async def episode(self, episode: str) -> EpisodeRecord:
         async with self.ledgers.open(self.tenant) as ledger:

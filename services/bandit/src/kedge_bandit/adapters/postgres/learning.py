@@ -118,6 +118,11 @@ class PostgresLearning:
         for row in await self._execute(reads.RELEASES, policies=wanted):
             release = Release(row.release_id, row.choice, row.release_time, row.done)
             records[PolicyName(row.policy)].releases += (release,)
+        for row in await self._execute(reads.CHANGES, policies=wanted):
+            records[PolicyName(row.policy)].changes += (rows.change_of(row),)
+        for row in await self._execute(reads.MODELS, policies=wanted):
+            models = records[PolicyName(row.policy)].models
+            models[row.arm_id] = models.get(row.arm_id, frozenset()) | {row.model_id}
         return records
 
     async def files(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, EpisodeFile]:
