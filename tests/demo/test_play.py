@@ -13,8 +13,8 @@ from kedge_demo.counts import Play, TenantCounts, read_play, write_play
 from kedge_demo.export_log import read_log
 from kedge_demo.figures import figures
 from kedge_demo.keys import TenantKeys, read_keys
+from kedge_demo.pace import PlayFailed
 from kedge_demo.play import LAST_FLOOR, Server, client_baseline, play, single_failures
-from kedge_demo.player import PlayFailed
 from kedge_demo.world import World, episode_id
 from kedge_demo.worlds import build_worlds
 from tests.demo.stand_in import StandIn, serve

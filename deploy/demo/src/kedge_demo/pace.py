@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 LAG_SHARE: Final = 0.06
 LOOK_EVERY_S: Final = 0.5
 TIMEOUT_S: Final = 10.0
+LONGEST_STANDSTILL_S: Final = 60.0
 ENDED: Final = ("SETTLED", "VETOED", "UNSCORED")
+
+
+class PlayFailed(Exception):
+    """Say that the server refused, or did not answer, something that a demo cannot go on without."""
 
 
 class Pace:
@@ -39,9 +44,17 @@ class Pace:
         self._lead = max(200, round(world.turns * LAG_SHARE))
         self._allowed = self._lead
         self._news = asyncio.Event()
+        self._waiting = 0
+        self._moved = 0.0
 
     async def follow(self) -> None:
-        """Look again and again how many episodes are settled, until cancelled; a look that fails is left out."""
+        """Look again and again how many episodes are settled, until cancelled; a look that fails is left out.
+
+        Raises:
+            PlayFailed: decisions have waited for a minute in which nothing was settled.
+        """
+        clock = asyncio.get_running_loop().time
+        self._moved = clock()
         while True:
             try:
                 answer = await self._stub.GetPolicyStatus(self._request, metadata=self._metadata, timeout=TIMEOUT_S)
@@ -50,12 +63,19 @@ class Pace:
                     raise
             else:
                 ended = sum(answer.episode_counts.get(state, 0) for state in ENDED)
+                if ended + self._lead > self._allowed or not self._waiting:
+                    self._moved = clock()
                 self._allowed = max(self._allowed, ended + self._lead)
                 self._news.set()
+                if clock() - self._moved > LONGEST_STANDSTILL_S:
+                    held = answer.learning_held or "no reason is given: see the worker's log"
+                    raise PlayFailed(f"{self._request.name}: {ended} episodes settled, and no more: {held}")
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def hold(self, turn: int) -> None:
         """Wait until the turn is near enough to what is settled."""
         while turn >= self._allowed:
             self._news.clear()
+            self._waiting += 1
             await self._news.wait()
+            self._waiting -= 1

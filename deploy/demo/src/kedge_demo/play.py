@@ -26,8 +26,8 @@ from kedge_client.kedge import Kedge
 from kedge_demo.build_world import FIRST_FLOOR, FIRST_SLICE
 from kedge_demo.counts import Play, Stage, TenantCounts, write_play
 from kedge_demo.keys import TenantKeys, read_keys
-from kedge_demo.pace import Pace
-from kedge_demo.player import Player, PlayFailed
+from kedge_demo.pace import Pace, PlayFailed
+from kedge_demo.player import Player
 from kedge_demo.progress import show_progress
 from kedge_demo.world import World
 from kedge_demo.worlds import SEED, build_worlds

@@ -22,7 +22,7 @@ from kedge_client.errors import CallFailed
 from kedge_client.kedge import Kedge
 from kedge_client.requests import log_request
 from kedge_demo.counts import TenantCounts
-from kedge_demo.pace import Pace
+from kedge_demo.pace import Pace, PlayFailed
 from kedge_demo.trajectory import final_state, prompt_outcomes, thumb, trajectory
 from kedge_demo.world import World, episode_id
 
@@ -34,10 +34,6 @@ RETRY_S: Final = 0.25
 SENDERS: Final = 2
 UNSENT_EPISODES: Final = 1_000
 PUT_OFF: Final = frozenset({"QUEUE_FULL", "QUOTA_EXHAUSTED", "STORE_UNAVAILABLE"})
-
-
-class PlayFailed(Exception):
-    """Say that the server refused, or did not answer, something that a demo cannot go on without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
