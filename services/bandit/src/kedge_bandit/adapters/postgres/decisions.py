@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, func, select
+from sqlalchemy import Row, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import tables
@@ -114,16 +114,16 @@ class PostgresDecisions:
     ) -> AsyncIterator[LoggedDecision]:
         """Read the decision log in the order of time, page by page."""
         row = tables.decision.c
-        last: tuple[datetime, str] | None = None
+        where = [row.policy == policy]
+        if start is not None:
+            where.append(row.decision_time >= start)
+        if end is not None:
+            where.append(row.decision_time < end)
+        last: DecisionId | None = None
         while True:
-            where = [row.policy == policy]
-            if start is not None:
-                where.append(row.decision_time >= start)
-            if end is not None:
-                where.append(row.decision_time < end)
-            if last is not None:
-                where.append(func.row(row.decision_time, row.decision_id) > func.row(*last))
-            statement = select(tables.decision).where(*where).order_by(row.decision_time, row.decision_id).limit(_PAGE)
+            # Decision ids are UUIDv7, so their order is that of time, and it is the primary key's.
+            after = [] if last is None else [row.decision_id > last]
+            statement = select(tables.decision).where(*where, *after).order_by(row.decision_id).limit(_PAGE)
             page = [self._decision(found) for found in await self._connection.execute(statement)]
             episodes = await self._episodes(policy, [decision.episode_id for decision in page])
             for decision in page:
@@ -132,7 +132,7 @@ class PostgresDecisions:
                 yield LoggedDecision(decision, None, episode if stands else None)
             if len(page) < _PAGE:
                 return
-            last = (page[-1].time, page[-1].decision_id)
+            last = page[-1].decision_id
 
     async def _episodes(self, policy: PolicyName, ids: Sequence[EpisodeId]) -> dict[EpisodeId, EpisodeRecord]:
         row = tables.episode.c
