@@ -176,7 +176,7 @@ class Scene:
         """Run SQL as the owner, in the tenant's schema."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"SET search_path TO {schema_of(self.tenant)}")
-            cursor = connection.execute(statement, parameters)
+            cursor = connection.execute(statement, parameters or None)
             return cursor.fetchall() if cursor.description else []
 
     def listen(self, channel: str) -> Callable[[], list[str]]:
