@@ -12,7 +12,7 @@ UV := $(BIN)/uv
 PY := $(BIN)/python
 BUILD := build
 
-MEMBERS := proto proto/clients/python migrations services/bandit
+MEMBERS := proto proto/clients/python migrations services/bandit deploy/demo
 MEMBER_FILES := $(addsuffix /pyproject.toml,$(MEMBERS))
 PROTOS := $(sort $(shell find proto/kedge -name '*.proto' 2>/dev/null))
 IMAGE := proto/gen/kedge.binpb
@@ -80,7 +80,7 @@ golden: setup ## regenerate the golden files under tests/golden; review the diff
 
 COMPILE = $(UV) pip compile --quiet --python $(PY) --python-version 3.11 --python-platform linux --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" \
-	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit) $(ARGS)
+	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit kedge-demo) $(ARGS)
 
 # A lock is touched only when it changes, so that `make lock` without news rebuilds nothing.
 define relock
