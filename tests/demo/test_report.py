@@ -88,7 +88,7 @@ def test_what_others_said_is_escaped(page: Page) -> None:
 def test_a_planted_share_over_five_percent_fails_its_check(page: Page) -> None:
     first = page.tenants[0]
     greedy = replace(first, figures=replace(first.figures, flatterer_share_late=0.07))
-    judged = verdicts(replace(page, tenants=[greedy, *page.tenants[1:]]), Facts())
+    judged = verdicts(replace(page, scale=1.0, tenants=[greedy, *page.tenants[1:]]), Facts())
     failed = {one.name for one in judged if not one.passed}
     assert "flatterer's late traffic" in failed
     assert "decisions that do not replay" not in failed

@@ -75,7 +75,7 @@ def main() -> int:
         tenants.append(page_data(log, world, counts, figures(log, world, counts)))
     report = {"tenants": [asdict(tenant.figures) for tenant in tenants]}
     (folder / REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    page = Page(seconds=play.seconds, tenants=tenants)
+    page = Page(seconds=play.seconds, scale=play.scale, tenants=tenants)
     (folder / PAGE_FILE).write_text(json.dumps(asdict(page)) + "\n", encoding="utf-8")
     found_differences = disagreements_with(report["tenants"], options.compare) if options.compare else []
     console = Console(stderr=True)

@@ -125,9 +125,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Hold the whole run: how long the play took, and its tenants."""
+    """Hold the whole run: how long the play took, which share of the turns it played, and its tenants."""
 
     seconds: float
+    scale: float
     tenants: list[TenantPage]
 
 

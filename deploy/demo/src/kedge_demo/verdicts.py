@@ -9,6 +9,7 @@ from kedge_demo.words import percent, points
 EXACT = 1e-9
 ALARM = 1e-5
 SMALL_SHARE = 0.05
+NAMED = "a-routing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +23,9 @@ class Verdict:
 
 
 def verdicts(page: Page, facts: Facts) -> list[Verdict]:
-    """Judge everything that a run must show."""
+    """Judge everything that a run must show; what must have been learned only where all turns were played."""
     figure = _by_tenant(page)
     found = [
-        figure("flatterer's late traffic", lambda one: one.figures.flatterer_share_late, percent, "< 5 %", SMALL_SHARE),
-        figure("breaker's late traffic", lambda one: one.figures.breaker_share_late, percent, "< 5 %", SMALL_SHARE),
         figure("decisions that do not replay", lambda one: one.figures.replay_mismatches, _count, "0", 1),
         figure("second fold differs by", lambda one: one.figures.rebuild_max_error, _small, "≤ 1e-9", EXACT),
         figure("rewards differ from the truth by", lambda one: one.figures.reward_max_error, _small, "≤ 1e-9", EXACT),
@@ -39,7 +38,8 @@ def verdicts(page: Page, facts: Facts) -> list[Verdict]:
             passed=all(one.figures.self_check_p >= ALARM for one in page.tenants),
         ),
     ]
-    found += [one for one in (_lift(page), _rebuilt(page, facts), _replayed(page, facts)) if one is not None]
+    found = [*(_learned(page) if page.scale >= 1.0 else []), *found]
+    found += [one for one in (_rebuilt(page, facts), _replayed(page, facts)) if one is not None]
     if facts.differences is not None:
         values = tuple(f"{_differing(facts.differences, one.name)} keys differ" for one in page.tenants)
         name, bar = "second computation, from inside", "0 keys, to 1e-9"
@@ -60,14 +60,20 @@ def _by_tenant(
     return judge
 
 
-def _lift(page: Page) -> Verdict | None:
-    """Judge the one tenant whose reference is named beforehand."""
-    named = next((one for one in page.tenants if one.name == "a-routing"), None)
-    if named is None:
-        return None
-    lift = named.figures.lift_interval.mean
-    values = tuple(points(one.figures.lift_interval.mean) for one in page.tenants)
-    return Verdict(name="points against best single", values=values, bar="a-routing > 0", passed=lift > 0)
+def _learned(page: Page) -> list[Verdict]:
+    """Judge shares everywhere, and the lift of the tenant whose reference is named beforehand."""
+    figure = _by_tenant(page)
+    lifts = {one.name: one.figures.lift_interval.mean for one in page.tenants}
+    return [
+        Verdict(
+            name="points against best single",
+            values=tuple(points(lift) for lift in lifts.values()),
+            bar=f"{NAMED} > 0",
+            passed=lifts.get(NAMED, 1.0) > 0,
+        ),
+        figure("flatterer's late traffic", lambda one: one.figures.flatterer_share_late, percent, "< 5 %", SMALL_SHARE),
+        figure("breaker's late traffic", lambda one: one.figures.breaker_share_late, percent, "< 5 %", SMALL_SHARE),
+    ]
 
 
 def _rebuilt(page: Page, facts: Facts) -> Verdict | None:
