@@ -16,7 +16,6 @@ from kedge_bandit.adapters.postgres.governance import spec_from_json, spec_to_js
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers, role_of, schema_of
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import WriteId
-from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import KEDGE, AuditEvent, first_broken
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.dimension import Arm, Dimension
@@ -25,15 +24,12 @@ from kedge_bandit.domain.errors import (
     IdempotencyConflict,
     PolicyNotFound,
     ReasonRequired,
-    TenantDenied,
-    TenantExists,
     VersionMismatch,
 )
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.lifecycle import create, freeze, set_mode, stage, unfreeze, upsert_arm
 from kedge_bandit.domain.mode import Mode, ModeChange, policy_clock
 from kedge_bandit.domain.policy import PolicySpec
-from kedge_bandit.domain.principal import Role
 from kedge_bandit.domain.reward_spec import RewardSpec
 from kedge_bandit.domain.switch import QuarantineChoice
 from tests.bandit.domain.policy_strategies import specs
@@ -270,40 +266,3 @@ async def test_a_change_without_a_reason_reaches_nothing(ledgers: PostgresLedger
         with pytest.raises(ReasonRequired):
             set_mode(policy, Mode.OBSERVE, replace(change(tenant), because=" "))
         assert (await ledger.policies.get(SUPPORT)).mode is Mode.APPLY
-
-
-async def test_onboarding_twice_is_refused_unless_it_is_the_same_request(registry: PostgresTenants) -> None:
-    tenant, write = TenantId("t-onboarded-once"), WriteId("r1", "payload")
-    first = await registry.onboard(tenant, change(tenant), write, store_content=True)
-    assert await registry.onboard(tenant, change(tenant), write, store_content=True) == first
-    with pytest.raises(TenantExists):
-        await registry.onboard(tenant, change(tenant), WriteId("r2", "payload"), store_content=True)
-    with pytest.raises(TenantExists):
-        await registry.onboard(tenant, change(tenant), WriteId(), store_content=True)
-    with pytest.raises(IdempotencyConflict):
-        await registry.onboard(tenant, change(tenant), WriteId("r1", "another"), store_content=True)
-
-
-async def test_tenants_are_listed_page_by_page(registry: PostgresTenants, new_tenant: NewTenant) -> None:
-    made = sorted([await new_tenant() for _ in range(3)])
-    after, seen = "", []
-    while page := await registry.list(after=after, limit=2):
-        assert len(page) <= 2
-        seen += [tenant.name for tenant in page]
-        after = page[-1].name
-    assert seen == sorted(seen)
-    assert set(made) <= set(seen)
-
-
-async def test_a_key_is_stored_once_with_its_event(
-    registry: PostgresTenants, ledgers: PostgresLedgers, new_tenant: NewTenant
-) -> None:
-    tenant = await new_tenant()
-    key = StoredKey(key_id="0" * 7 + "a", key_hash=b"h" * 32, principal="core-app", role=Role.CORE_APP, tenant=tenant)
-    assert await registry.add_key(key, change(tenant))
-    assert not await registry.add_key(key, change(tenant))
-    async with ledgers.open(tenant) as ledger:
-        verbs = [event.verb for event in await ledger.audit.list(before=None, limit=10)]
-    assert verbs == ["key.created", "tenant.onboarded"]
-    with pytest.raises(TenantDenied):
-        await registry.add_key(replace(key, key_id="0" * 7 + "b"), change(TenantId("nobody")))
