@@ -153,6 +153,7 @@ CREATE TABLE {schema}.episode (
     evidence_sequence bigint NOT NULL DEFAULT 0, -- of its newest evidence
     PRIMARY KEY (policy, episode_id, open_time)
 ) PARTITION BY RANGE (open_time);
+CREATE INDEX episode_open ON {schema}.episode (policy, open_time, episode_id);
 CREATE INDEX episode_due ON {schema}.episode (due_time) WHERE due_time IS NOT NULL;
 CREATE INDEX episode_quarantined ON {schema}.episode (policy) WHERE quarantined;
 CREATE TABLE {schema}.episode_default PARTITION OF {schema}.episode DEFAULT;
@@ -246,6 +247,10 @@ CREATE TABLE {schema}.policy_state (
     allocation_version bigint NOT NULL,
     policy_version bigint NOT NULL,             -- configuration that the newest allocations were made for
     half_life_seconds double precision NOT NULL, -- that cells and action_state are discounted with
+    settled_version bigint NOT NULL,            -- whose reward spec and features recent evidence follows, or will
+    features_version bigint NOT NULL,           -- since which the features are as they are
+    resettle_time timestamptz,                  -- up to this episode it follows them; null: all of it does
+    resettle_episode text,
     self_check jsonb,
     learning_held text,                         -- why learning is held; null when it is not
     safety_window text NOT NULL DEFAULT '',     -- last 1,000 learnable episodes: '1' without safety verdict, else '0'

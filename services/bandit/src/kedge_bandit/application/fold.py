@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class PolicyFold:
     Attributes:
         mode: the most restrictive of global, tenant and policy.
         live: keys of the present actions.
+        safety: for each learnable episode settled first in this pass, whether its safety verdict is missing.
     """
 
     policy: Policy
@@ -41,6 +42,7 @@ class PolicyFold:
     touched_cells: set[tuple[str, str]] = field(default_factory=set)
     touched_actions: set[str] = field(default_factory=set)
     touched_buckets: set[str] = field(default_factory=set)
+    safety: list[bool] = field(default_factory=list)
     is_touched: bool = False
 
     @property
@@ -187,13 +189,18 @@ class PolicyFold:
         s = np.array([float(np.clip(record.reward_sum, 0.0, record.episodes)) if record else 0.0 for record in counted])
         return holds(n, s, spec.baseline_index, share=spec.exploration.budget_share)
 
-    def saw_safety(self, verdicts: list[bool]) -> None:
-        """Add first-time verdicts of learnable episodes to the safety window; True: the verdict was missing."""
-        if verdicts:
+    def close_safety_window(self) -> None:
+        """Add the first-time verdicts of this pass to the window."""
+        if self.safety:
             window = deque(self.record.policy.safety_window, maxlen=SAFETY_WINDOW)
-            window.extend("1" if missing else "0" for missing in verdicts)
+            window.extend("1" if missing else "0" for missing in self.safety)
             self.record.policy.safety_window = "".join(window)
-            self.is_touched = True
+            self.safety, self.is_touched = [], True
+
+    @property
+    def is_resettling(self) -> bool:
+        """Whether settled episodes are being judged anew, so that the old allocations serve."""
+        return self.record.policy.resettle_after is not None
 
     @property
     def lacks_safety(self) -> bool:
@@ -214,3 +221,8 @@ def stopped_at(clock: PolicyClock, moment: datetime) -> bool:
     """Say whether policy time stood still at a moment."""
     seconds = moment.timestamp()
     return any(begin <= seconds < end for begin, end in clock.stops)
+
+
+def stopped_until(clock: PolicyClock, moment: datetime) -> timedelta:
+    """Say for how long policy time has stood still before a moment."""
+    return timedelta(seconds=moment.timestamp() - clock.at(moment))

@@ -3,27 +3,29 @@
 Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from kedge_bandit.application.check_draws import AllocationMemory, counted
 from kedge_bandit.application.fold import PolicyFold
-from kedge_bandit.application.gather import attach_evidence, gather
-from kedge_bandit.application.hold import Holds, note
-from kedge_bandit.application.known_changes import note_changes
+from kedge_bandit.application.gather import gather
+from kedge_bandit.application.hold import Holds
 from kedge_bandit.application.learned import Changes
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows, Learning
+from kedge_bandit.application.open_folds import FoldOpener
 from kedge_bandit.application.ports import Ledger, Ledgers
 from kedge_bandit.application.publish import publish
+from kedge_bandit.application.release import release
+from kedge_bandit.application.resettle import resettle
 from kedge_bandit.application.settle import Ruling, Task, rule
 from kedge_bandit.domain.episode import EpisodeState, SafetyVerdict
 from kedge_bandit.domain.evidence_log import EvidenceEntry
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.learners.learner import Learner
-from kedge_bandit.domain.mode import Mode, most_restrictive, policy_clock
+from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.reward_spec import SafetySource
 
@@ -112,13 +114,18 @@ class _Pass:
             changes.restored_time = self.point.now
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
-        await self._open_folds({task.file.key.policy for task in tasks} | draws.keys())
-        await self._revalue(tasks, changes)
-        goes_on = await self._release(tasks, changes)
+        opener = FoldOpener(self.ledger, self.learn.policies, self.point.now)
+        self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys())
+        await opener.revalue(self.folds, tasks, changes)
+        goes_on = await release(self.learning, self.folds, tasks, changes, now=self.point.now, limit=self.learn.batch)
+        goes_on |= await resettle(
+            self.ledger, self.folds, tasks, now=self.point.now, limit=max(1, self.learn.batch // 4)
+        )
         for task in tasks:
             self._settle(task, changes)
         holds = Holds(self.ledger, self.learn.memory(self.ledger.tenant), self.point.now)
         for name, fold in self.folds.items():
+            fold.close_safety_window()
             await holds.look(fold, draws.get(name, ()))
         allocations, failures = await self._publish(changes)
         self._count(rows, changes)
@@ -140,70 +147,6 @@ class _Pass:
             audit_sequence=self.point.audit_sequence,
         )
 
-    async def _open_folds(self, touched: Collection[PolicyName]) -> None:
-        """Open the fold of every policy with news, and of those that want a look anyway."""
-        heads = {head.name: head for head in await self.learning.heads()}
-        names = [name for name, head in heads.items() if name in touched or head.wants_attention]
-        records = await self.learning.learned(names) if names else {}
-        for name, record in records.items():
-            policy = await self._policy(name, heads[name].version)
-            changes = await self.ledger.policies.mode_changes(name)
-            levels = {change.level: change.mode for change in changes}
-            fold = PolicyFold(
-                policy=policy,
-                clock=policy_clock(changes),
-                mode=most_restrictive([policy.mode, *levels.values()]),
-                record=record,
-                live=frozenset(policy.spec.action_keys),
-            )
-            self.folds[name] = fold
-
-    async def _revalue(self, tasks: Sequence[Task], changes: Changes) -> None:
-        """Fold anew where something makes older evidence worth more or less: a half-life, a known change, an heir."""
-        for name, fold in self.folds.items():
-            record, version = fold.record.policy, fold.policy.version
-            earlier = None
-            if 0 < record.policy_version < version:
-                earlier = await self.ledger.policies.at_version(name, record.policy_version)
-            noted = note_changes(fold, earlier, tasks, changes, now=self.point.now)
-            for cause in noted:
-                await note(self.ledger, fold, "evidence.revalued", because=_REVALUED, reason=cause, now=self.point.now)
-            if noted or record.half_life != fold.policy.spec.half_life:
-                log = await self.learning.evidence_log(name)
-                fold.refold(log.with_changes(fold.record.changes), as_of=fold.clock.at(self.point.now))
-                record.half_life, fold.is_touched = fold.policy.spec.half_life, True
-
-    async def _policy(self, name: PolicyName, version: int) -> Policy:
-        key = (self.ledger.tenant, name)
-        known = self.learn.policies.get(key)
-        if known is None or known.version != version:
-            known = await self.ledger.policies.get(name)
-            self.learn.policies[key] = known
-        return known
-
-    async def _release(self, tasks: list[Task], changes: Changes) -> bool:
-        """Carry out what people decided about quarantined evidence; answers whether more of it waits."""
-        goes_on = False
-        by_key = {task.file.key: task for task in tasks}
-        for name, fold in self.folds.items():
-            waiting = [release for release in fold.releases if not release.done]
-            if not waiting or fold.mode.stops_time:
-                continue
-            files = []
-            if waiting[0].choice != "KEEP":
-                files = list(await self.learning.quarantined_files(name, limit=self.learn.batch))
-            fresh = [Task(file=file, trigger_time=self.point.now) for file in files if file.key not in by_key]
-            await attach_evidence(self.learning, fresh)
-            tasks += fresh
-            for task in [*fresh, *(by_key[file.key] for file in files if file.key in by_key)]:
-                task.is_released = True
-                if waiting[0].choice == "DROP":
-                    task.file.dossier = replace(task.file.dossier, dropped=True)
-            if len(files) < self.learn.batch:
-                changes.released.append(waiting[0].release_id)
-            goes_on = goes_on or len(files) == self.learn.batch or len(waiting) > 1
-        return goes_on
-
     def _settle(self, task: Task, changes: Changes) -> None:
         file = task.file
         fold = self.folds.get(file.key.policy)
@@ -219,7 +162,7 @@ class _Pass:
             file.evidence_sequence, file.reward_version = entry.sequence, entry.reward_version
             fold.replace(task.previous, entry)
         if ruling.lacks_safety is not None:
-            fold.saw_safety([ruling.lacks_safety])
+            fold.safety.append(ruling.lacks_safety)
         file.logged = file.dossier.is_logged
         changes.files.append(file)
         self._count_episode(before, task, ruling, fold, changes)
@@ -269,9 +212,6 @@ class _Pass:
         waiting = len(changes.unmatched) - changes.unmatched_taken
         if waiting:
             changes.count(tenant_wide, "unmatched", waiting)
-
-
-_REVALUED = "a known change makes older evidence worth less, or gives it to a successor"
 
 
 def _idle(point: FoldPoint) -> Passed:

@@ -96,6 +96,9 @@ class PolicyRecord:
         allocation_version: newest one given.
         policy_version: configuration that every newest allocation was made for; 0: none yet.
         half_life: that the sums are discounted with; zero: there are none yet.
+        settled_version: whose reward spec and features the evidence of the last four half-lives follows, or will.
+        features_version: since which the features are as they are.
+        resettle_after: open time and id of the episode up to which it follows them; None: all of it does.
         learning_held: why; None when it is not.
         safety_window: last 1,000 learnable episodes, "1" without a safety verdict, else "0".
     """
@@ -103,6 +106,9 @@ class PolicyRecord:
     allocation_version: int = 0
     policy_version: int = 0
     half_life: timedelta = timedelta(0)
+    settled_version: int = 0
+    features_version: int = 0
+    resettle_after: tuple[datetime, str] | None = None
     self_check: SelfCheck = field(default_factory=SelfCheck.start)
     learning_held: str | None = None
     safety_window: str = ""

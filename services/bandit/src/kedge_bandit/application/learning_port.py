@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow
+from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName
@@ -110,6 +111,14 @@ class Learning(Protocol):
 
     async def quarantined_files(self, policy: PolicyName, *, limit: int) -> Sequence[EpisodeFile]:
         """Read quarantined episodes of a policy."""
+
+    async def settled_files(
+        self, policy: PolicyName, *, after: tuple[datetime, str], limit: int
+    ) -> Sequence[EpisodeFile]:
+        """Read settled episodes of a policy in order of open time and id, those after a place."""
+
+    async def contexts(self, decisions: Collection[DecisionId]) -> dict[DecisionId, Context]:
+        """Read the contexts that decisions were made in, where they were stored."""
 
     async def chosen(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, Chosen]:
         """Read the decisions that stand for these episodes, where they are known."""

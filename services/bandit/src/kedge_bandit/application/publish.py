@@ -42,10 +42,11 @@ def publish(
 
     A change of configuration, of an action's eligibility or of the budget renews every bucket at once. Evidence renews
     a bucket when it grew by 2 %, at least one row, and a second has passed. Frozen or bypassed nothing is renewed.
-    While learning is held, evidence renews nothing; a person's change and an exclusion still do.
+    While learning is held, evidence renews nothing; a person's change and an exclusion still do. While episodes are
+    settled anew, the old allocations serve until that is done.
     """
     done = Published()
-    if fold.mode.stops_time:
+    if fold.mode.stops_time or fold.is_resettling:
         return done
     record = fold.record.policy
     as_of = fold.clock.at(now)

@@ -18,6 +18,7 @@ from kedge_bandit.adapters.postgres import learning_save as saves
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows, PolicyHead
+from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
@@ -137,6 +138,21 @@ class PostgresLearning:
     async def quarantined_files(self, policy: PolicyName, *, limit: int) -> Sequence[EpisodeFile]:
         """Read quarantined episodes of a policy."""
         return [rows.file_of(row) for row in await self._execute(reads.QUARANTINED_FILES, policy=policy, limit=limit)]
+
+    async def settled_files(
+        self, policy: PolicyName, *, after: tuple[datetime, str], limit: int
+    ) -> Sequence[EpisodeFile]:
+        """Read settled episodes of a policy in order of open time and id, those after a place."""
+        time, episode = after
+        found = await self._execute(reads.SETTLED_FILES, policy=policy, time=time, episode=episode, limit=limit)
+        return [rows.file_of(row) for row in found]
+
+    async def contexts(self, decisions: Collection[DecisionId]) -> dict[DecisionId, Context]:
+        """Read the contexts that decisions were made in, where they were stored."""
+        found = await self._execute(reads.CONTEXTS, ids=list(decisions))
+        return {
+            DecisionId(row.decision_id): Context(row.context["categories"], row.context["numbers"]) for row in found
+        }
 
     async def chosen(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, Chosen]:
         """Read the decisions that stand for these episodes."""

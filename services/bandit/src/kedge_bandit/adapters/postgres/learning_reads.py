@@ -97,6 +97,20 @@ QUARANTINED_FILES: Final = (
     .order_by(_episode.open_time)
     .limit(_limit)
 )
+SETTLED_FILES: Final = (
+    select(tables.episode)
+    .where(
+        _episode.policy == _policy,
+        _episode.state.in_(("SETTLED", "VETOED", "UNSCORED")),
+        func.row(_episode.open_time, _episode.episode_id)
+        > func.row(bindparam("time", type_=DateTime(timezone=True)), bindparam("episode", type_=Text)),
+    )
+    .order_by(_episode.open_time, _episode.episode_id)
+    .limit(_limit)
+)
+CONTEXTS: Final = select(_decision.decision_id, _decision.context).where(
+    _decision.decision_id == func.any(_ids), _decision.context.is_not(None)
+)
 EPISODES_OF: Final = select(_decision.decision_id, _decision.policy, _decision.episode_id).where(
     _decision.decision_id == func.any(_ids)
 )
@@ -149,7 +163,7 @@ def heads() -> Select[Any]:
     """Read every policy's version, and whether something other than a raw row asks for a look at it."""
     policy, kept = tables.policy.c, tables.policy_state.c
     bucket, action, release = tables.bucket_state.c, tables.action_state.c, tables.quarantine_release.c
-    stale = or_(kept.policy.is_(None), kept.policy_version < policy.policy_version)
+    stale = or_(kept.policy.is_(None), kept.policy_version < policy.policy_version, kept.resettle_time.is_not(None))
     grown = exists().where(bucket.policy == policy.policy, bucket.fresh >= func.greatest(1.0, GROWTH * bucket.n))
     excluded = exists().where(action.policy == policy.policy, action.ineligible)
     released = exists().where(release.policy == policy.policy, ~release.done)
