@@ -1,8 +1,9 @@
 """Wire the processes by hand: every object is made once, here, from the settings."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,56 +109,66 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     )
     writer = GroupWriter(connector(url), dropped=telemetry.dropped)
     telemetry.registry.register(
-        SnapshotCollector(
-            lambda: (
-                (tenant, name, serving.mode, max((a.version for a in serving.allocations.values()), default=0))
-                for tenant, policies in snapshot.policies.items()
-                for name, serving in policies.items()
-            ),
-            lambda: snapshot.age_seconds,
-            lambda: writer.queued,
-        )
+        SnapshotCollector(partial(_served, snapshot), lambda: snapshot.age_seconds, lambda: writer.queued)
     )
-    tokens = HmacTokens(keys)
-    record_episode = RecordEpisode(snapshot, writer, tokens)
-    read = ReadDecision(ledgers)
+    replica = Replica(engine, snapshot, writer, telemetry, ())
+    replica.servicers = (
+        *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
+        *administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override),
+    )
+    return replica
+
+
+def _hot_path(
+    replica: Replica, ledgers: PostgresLedgers, keyring: Keyring, tokens: HmacTokens
+) -> list[tuple[ServiceDescriptor, object]]:
+    """Build the servicers that core applications call."""
+    snapshot, writer, telemetry = replica.snapshot, replica.writer, replica.telemetry
+    record, read = RecordEpisode(snapshot, writer, tokens), ReadDecision(ledgers)
     decide = Decide(
         snapshot=snapshot,
         rows=writer,
         ledgers=ledgers,
-        clock=clock,
+        clock=snapshot.clock,
         randomness=lambda: secrets.randbits(74),
         failed=telemetry.failed,
     )
-    served: dict[str, object] = {
-        "DecisionService": DecisionServicer(
-            keyring=keyring,
-            decide=decide,
-            record=record_episode,
-            read=read,
-            explain=Explain(read),
-            replay=Replay(ledgers),
-            tokens=tokens,
-            ledgers=ledgers,
-            answers=DecideAnswers(tokens),
-            telemetry=telemetry,
-        ),
-        "EpisodeService": EpisodeServicer(
-            keyring=keyring,
-            record=record_episode,
-            importer=ImportEpisodes(snapshot, writer),
-            export=ExportDecisions(ledgers),
-            ledgers=ledgers,
-            telemetry=telemetry,
-        ),
-        "FeedbackService": FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, clock), telemetry),
-    }
-    servicers = [(service_of(name), servicer) for name, servicer in served.items()]
-    servicers += administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override)
-    return Replica(engine, snapshot, writer, telemetry, servicers)
+    decisions = DecisionServicer(
+        keyring=keyring,
+        decide=decide,
+        record=record,
+        read=read,
+        explain=Explain(read),
+        replay=Replay(ledgers),
+        tokens=tokens,
+        ledgers=ledgers,
+        answers=DecideAnswers(tokens),
+        telemetry=telemetry,
+    )
+    episodes = EpisodeServicer(
+        keyring=keyring,
+        record=record,
+        importer=ImportEpisodes(snapshot, writer),
+        export=ExportDecisions(ledgers),
+        ledgers=ledgers,
+        telemetry=telemetry,
+    )
+    feedback = FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, snapshot.clock), telemetry)
+    return [
+        (_service("DecisionService"), decisions),
+        (_service("EpisodeService"), episodes),
+        (_service("FeedbackService"), feedback),
+    ]
 
 
-def service_of(name: str) -> ServiceDescriptor:
+def _served(snapshot: ReplicaSnapshot) -> Iterator[tuple[str, str, Mode, int]]:
+    """Give tenant, policy, effective mode and newest allocation of everything the replica knows."""
+    for tenant, policies in snapshot.policies.items():
+        for name, serving in policies.items():
+            yield tenant, name, serving.mode, max((a.version for a in serving.allocations.values()), default=0)
+
+
+def _service(name: str) -> ServiceDescriptor:
     """Find the descriptor of a service of the API."""
     return descriptor_pool.Default().FindServiceByName(f"{PACKAGE}.{name}")
 
