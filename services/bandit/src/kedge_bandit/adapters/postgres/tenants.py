@@ -1,6 +1,7 @@
 """Keep what belongs to no tenant: the list of tenants, API keys, and the mode of everything."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from kedge_bandit.application.administration_ports import Tenant, WriteId
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.errors import TenantDenied, TenantExists
+from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, TenantExists
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
 
@@ -42,7 +43,7 @@ class PostgresTenants:
         """
         event = change.event("tenant.onboarded", f"tenants/{tenant}", {"store_content": store_content})
         try:
-            async with self._engine.begin() as connection:
+            async with self._transaction() as connection:
                 await connection.execute(select(func.control.create_tenant(tenant, store_content)))
                 ledger = await _enter(connection, tenant)
                 await ledger.policies.is_first(write)
@@ -57,7 +58,7 @@ class PostgresTenants:
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
         wanted = select(tables.control_tenant).where(_TENANT.name > after).order_by(_TENANT.name).limit(limit)
-        async with self._engine.connect() as connection:
+        async with self._transaction() as connection:
             return [_tenant(row) for row in await connection.execute(wanted)]
 
     async def add_key(self, key: StoredKey, change: Change) -> bool:
@@ -76,7 +77,7 @@ class PostgresTenants:
             "tenant": key.tenant,
         }
         await self._get(change.tenant)
-        async with self._engine.begin() as connection:
+        async with self._transaction() as connection:
             added = upsert(tables.api_key).values(row).on_conflict_do_nothing().returning(_KEY.key_id)
             if (await connection.execute(added)).one_or_none() is None:
                 return False
@@ -87,12 +88,12 @@ class PostgresTenants:
     async def global_mode_changes(self) -> Sequence[ModeChange]:
         """Read every change of the mode of everything, oldest first."""
         wanted = select(_MODE.mode, _MODE.change_time).order_by(_MODE.change_id)
-        async with self._engine.connect() as connection:
+        async with self._transaction() as connection:
             return [ModeChange("global", Mode(row.mode), row.change_time) for row in await connection.execute(wanted)]
 
     async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
         """Change the mode of everything, and wake every replica for every tenant."""
-        async with self._engine.begin() as connection:
+        async with self._transaction() as connection:
             newest = (await connection.execute(select(func.max(_MODE.change_time)))).scalar_one()
             row = {
                 "mode": mode.value,
@@ -104,19 +105,29 @@ class PostgresTenants:
             told = select(func.pg_notify(CHANNEL, _TENANT.name)).select_from(tables.control_tenant)
             await connection.execute(told)
 
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+        try:
+            connection = await self._engine.connect()
+        except (DBAPIError, OSError) as error:
+            raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
+        async with aclosing(connection):
+            yield connection
+            await connection.commit()
+
     async def _made_by(self, tenant: TenantId, write: WriteId) -> bool:
         """Say whether a tenant was made by this request. Raises IdempotencyConflict for the id with another payload."""
         if not write.request_id:
             return False
-        async with self._engine.connect() as connection:
+        async with self._transaction() as connection:
             ledger = await _enter(connection, tenant)
             is_first = await ledger.policies.is_first(write)
-            await connection.rollback()
+            await connection.rollback()  # an id that made nothing is not remembered
         return not is_first
 
     async def _get(self, tenant: TenantId) -> Tenant:
         wanted = select(tables.control_tenant).where(_TENANT.name == tenant)
-        async with self._engine.connect() as connection:
+        async with self._transaction() as connection:
             found = (await connection.execute(wanted)).one_or_none()
         if found is None:
             raise TenantDenied
