@@ -12,9 +12,14 @@ from kedge.bandit.v1 import (
     policy_pb2,
     policy_service_pb2,
 )
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.application.hold import SELF_CHECK
+from kedge_bandit.application.learning_port import Changes
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
 from tests.fixtures.administered import Administered, refusal, with_policy
 
+SUPPORT = PolicyName("support")
 APPLY, OBSERVE, FROZEN, BYPASS = (policy_pb2.Mode.Value(f"MODE_{mode}") for mode in Mode)
 
 
@@ -122,11 +127,13 @@ async def test_an_override_restricts_and_never_loosens(administered: Administere
 async def test_a_person_lets_learning_go_on_after_an_alarm_of_the_self_check(administered: Administered) -> None:
     it = administered
     tenant, policy = await with_policy(it)
-    schema = "t_" + tenant.removeprefix("tenants/")
-    async with it.engine.begin() as worker:
-        columns = "policy, allocation_version, policy_version, half_life_seconds, learning_held"
-        held = f"INSERT INTO {schema}.policy_state ({columns}) VALUES ('support', 1, 1, 60, 'SELF_CHECK')"
-        await worker.execute(text(held))
+    async with PostgresLedgers(it.engine).open(TenantId(tenant.removeprefix("tenants/"))) as ledger:
+        point = await ledger.learning.lock(wait=True)
+        assert point is not None
+        record = (await ledger.learning.learned([SUPPORT]))[SUPPORT].policy
+        record.learning_held = SELF_CHECK
+        changes = Changes(high=point.low, evidence_sequence=point.evidence_sequence, policies=[(SUPPORT, record)])
+        await ledger.learning.save(changes)
     status = policy_service_pb2.GetPolicyStatusRequest(name=policy)
     assert (await it.policies.GetPolicyStatus(status, metadata=it.operator)).learning_held == "SELF_CHECK"
     assert (await unfreeze(it, policy)).mode == APPLY
