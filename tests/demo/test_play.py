@@ -5,15 +5,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc.aio
 import pytest
 from rich.console import Console
 
-from kedge.bandit.v1 import feedback_service_pb2, outcome_pb2
+from kedge.bandit.v1 import feedback_service_pb2, outcome_pb2, policy_service_pb2
 from kedge_demo.counts import Play, TenantCounts, read_play, write_play
 from kedge_demo.export_log import read_log
 from kedge_demo.figures import figures
 from kedge_demo.keys import TenantKeys, read_keys
-from kedge_demo.pace import PlayFailed
+from kedge_demo.pace import Pace, PlayFailed
 from kedge_demo.play import LAST_FLOOR, Server, client_baseline, play, single_failures
 from kedge_demo.world import World, episode_id
 from kedge_demo.worlds import build_worlds
@@ -105,6 +106,23 @@ async def test_a_rejected_outcome_stops_the_play(worlds: tuple[World, ...]) -> N
     with pytest.raises(BaseExceptionGroup) as stopped:
         await played(worlds, Rejecting(worlds))
     assert any(isinstance(failure, PlayFailed) for failure in single_failures(stopped.value))
+
+
+async def test_a_play_whose_learning_stands_still_ends_with_a_sentence(worlds: tuple[World, ...]) -> None:
+    class StandingStill(StandIn):
+        async def GetPolicyStatus(
+            self, request: policy_service_pb2.GetPolicyStatusRequest, context: object
+        ) -> policy_service_pb2.GetPolicyStatusResponse:
+            return policy_service_pb2.GetPolicyStatusResponse(learning_held="self-check")
+
+    server, address = await serve(StandingStill(worlds))
+    async with grpc.aio.insecure_channel(address) as channel:
+        pace = Pace(worlds[0], channel, "key", patience_s=0.2)
+        waiting = asyncio.create_task(pace.hold(10**6))
+        with pytest.raises(PlayFailed, match="self-check"):
+            await pace.follow()
+        waiting.cancel()
+    await server.stop(None)
 
 
 def test_the_clients_baseline_is_the_policys(worlds: tuple[World, ...]) -> None:

@@ -30,13 +30,16 @@ class PlayFailed(Exception):
 class Pace:
     """Let decisions run ahead of the settled episodes by 6 % of the stream at most."""
 
-    def __init__(self, world: World, channel: grpc.aio.Channel, key: str) -> None:
+    def __init__(
+        self, world: World, channel: grpc.aio.Channel, key: str, *, patience_s: float = LONGEST_STANDSTILL_S
+    ) -> None:
         """Prepare; nothing is asked yet.
 
         Args:
             world: whose policy is followed.
             channel: to the server.
             key: of the tenant, with the right to read.
+            patience_s: how long decisions may wait while nothing is settled.
         """
         self._request = wire.GetPolicyStatusRequest(name=world.policy.name, without_cells=True)
         self._stub: PolicyServiceAsyncStub = PolicyServiceStub(channel)
@@ -44,18 +47,27 @@ class Pace:
         self._lead = max(200, round(world.turns * LAG_SHARE))
         self._allowed = self._lead
         self._news = asyncio.Event()
+        self._patience_s = patience_s
+        self._latest = 0
         self._waiting = 0
         self._moved = 0.0
 
     async def follow(self) -> None:
-        """Look again and again how many episodes are settled, until cancelled; a look that fails is left out.
+        """Look how many episodes are settled whenever half of the lead is used up, until cancelled.
+
+        A look costs the server as much as many decisions, so it is spared while there is room. One that fails is left
+        out.
 
         Raises:
-            PlayFailed: decisions have waited for a minute in which nothing was settled.
+            PlayFailed: decisions have waited longer than `patience_s`, and nothing was settled.
         """
         clock = asyncio.get_running_loop().time
         self._moved = clock()
         while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self._allowed - self._latest > self._lead // 2:
+                self._moved = clock()
+                continue
             try:
                 answer = await self._stub.GetPolicyStatus(self._request, metadata=self._metadata, timeout=TIMEOUT_S)
             except grpc.aio.AioRpcError as error:
@@ -67,13 +79,13 @@ class Pace:
                     self._moved = clock()
                 self._allowed = max(self._allowed, ended + self._lead)
                 self._news.set()
-                if clock() - self._moved > LONGEST_STANDSTILL_S:
+                if clock() - self._moved > self._patience_s:
                     held = answer.learning_held or "no reason is given: see the worker's log"
                     raise PlayFailed(f"{self._request.name}: {ended} episodes settled, and no more: {held}")
-            await asyncio.sleep(LOOK_EVERY_S)
 
     async def hold(self, turn: int) -> None:
         """Wait until the turn is near enough to what is settled."""
+        self._latest = max(self._latest, turn)
         while turn >= self._allowed:
             self._news.clear()
             self._waiting += 1
