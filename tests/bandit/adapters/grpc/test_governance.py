@@ -14,7 +14,7 @@ from kedge.bandit.v1 import (
 )
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.hold import SELF_CHECK
-from kedge_bandit.application.learning_port import Changes
+from kedge_bandit.application.learned import Changes
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
 from tests.fixtures.administered import Administered, refusal, with_policy
