@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kedge.bandit.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub
 
 LAG_SHARE: Final = 0.06
+LEAST_LEAD: Final = 600
 LOOK_EVERY_S: Final = 0.5
 TIMEOUT_S: Final = 10.0
 LONGEST_STANDSTILL_S: Final = 60.0
@@ -28,7 +29,7 @@ class PlayFailed(Exception):
 
 
 class Pace:
-    """Let decisions run ahead of the settled episodes by 6 % of the stream at most."""
+    """Let decisions run ahead of the settled episodes by 6 % of the stream at most, or by 600 in a short trial."""
 
     def __init__(
         self, world: World, channel: grpc.aio.Channel, key: str, *, patience_s: float = LONGEST_STANDSTILL_S
@@ -44,7 +45,7 @@ class Pace:
         self._request = wire.GetPolicyStatusRequest(name=world.policy.name, without_cells=True)
         self._stub: PolicyServiceAsyncStub = PolicyServiceStub(channel)
         self._metadata = (("authorization", f"Bearer {key}"),)
-        self._lead = max(200, round(world.turns * LAG_SHARE))
+        self._lead = max(LEAST_LEAD, round(world.turns * LAG_SHARE))
         self._allowed = self._lead
         self._news = asyncio.Event()
         self._patience_s = patience_s
