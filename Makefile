@@ -77,6 +77,7 @@ format: setup ## rewrite imports and layout in place
 .PHONY: golden
 golden: setup ## regenerate the golden files under tests/golden; review the diff like code
 	$(PY) -m tests.golden $(ARGS)
+	$(PY) -m tests.docs.policy_schema
 
 COMPILE = $(UV) pip compile --quiet --python $(PY) --python-version 3.11 --python-platform linux --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" \

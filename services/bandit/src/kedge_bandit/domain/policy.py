@@ -25,7 +25,7 @@ class Exploration:
         uniform_slice: e, in (0, .5].
         budget_share: largest share of the baseline's expected reward that exploring may cost.
         budget_off: publish without the budget rule.
-        arm_caps: arm id → largest probability of the actions that contain it together.
+        arm_caps: arm id → largest probability of every action that contains it.
     """
 
     floor: float = 0.8

@@ -1,10 +1,10 @@
 """Open one tenant's record for exactly one transaction. Nobody else begins, commits or names a schema."""
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
@@ -58,18 +58,26 @@ class PostgresLedgers:
             StoreUnavailable: the database cannot be reached.
         """
         try:
-            connection = await self._engine.connect()
-        except (DBAPIError, OSError) as error:
+            async with self._engine.connect() as connection:
+                await connection.execution_options(schema_translate_map={TENANT: schema_of(tenant)})
+                if one_view:
+                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                async with connection.begin():
+                    await _take_role(connection, tenant)
+                    yield PostgresLedger(tenant, connection)
+        except (OperationalError, InterfaceError, OSError) as error:
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
-        async with aclosing(connection):
-            connection = await connection.execution_options(schema_translate_map={TENANT: schema_of(tenant)})
-            if one_view:
-                connection = await connection.execution_options(isolation_level="REPEATABLE READ")
-            async with connection.begin():
-                try:
-                    await connection.execute(select(func.set_config("role", role_of(tenant), True)))
-                except DBAPIError as error:
-                    if getattr(error.orig, "sqlstate", None) in _UNKNOWN_ROLE:
-                        raise TenantDenied from error
-                    raise
-                yield PostgresLedger(tenant, connection)
+
+
+async def _take_role(connection: AsyncConnection, tenant: TenantId) -> None:
+    """Act as the tenant until the transaction ends. Raises TenantDenied where there is no such tenant."""
+    try:
+        taken = select(func.set_config("role", role_of(tenant), True), func.to_regnamespace(schema_of(tenant)))
+        found = (await connection.execute(taken)).one()
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in _UNKNOWN_ROLE:
+            raise TenantDenied from error
+        raise
+    # A role belongs to the server: one of another database's tenant does not make a tenant here.
+    if found[1] is None:
+        raise TenantDenied
