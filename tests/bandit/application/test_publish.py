@@ -1,5 +1,6 @@
 """What was learned is published: at once where a person or safety asks, else as evidence grows, once a second."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +181,24 @@ async def test_swapped_propensities_hold_learning_until_a_person_clears_it(scene
         await ledger.learning.clear_hold(SUPPORT)
     await scene.play(*scene.turn("after"))
     assert scene.sql("SELECT learning_held FROM policy_state") == [(None,)]
+
+
+async def test_clearing_a_hold_waits_for_the_pass_that_would_write_it_back(scene: Scene) -> None:
+    async def clear() -> None:
+        async with scene.ledgers.open(scene.tenant) as ledger:
+            await ledger.learning.clear_hold(SUPPORT)
+
+    async with scene.ledgers.open(scene.tenant) as ledger:
+        await ledger.learning.lock()
+        clearing = asyncio.create_task(clear())
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        while scene.sql(waiting) == [(0,)]:
+            await asyncio.sleep(0)
+        assert not clearing.done()
+
+    await clearing
 
 
 async def test_replicas_are_told_when_allocations_change_and_only_then(scene: Scene) -> None:

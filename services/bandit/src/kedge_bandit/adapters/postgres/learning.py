@@ -194,7 +194,11 @@ class PostgresLearning:
         return wrong + abs(int(logged.number) - sum(actual.values()))
 
     async def clear_hold(self, policy: PolicyName) -> None:
-        """Let learning go on after an alarm of the self-check, which starts anew."""
+        """Let learning go on after an alarm of the self-check, which starts anew.
+
+        As the one writer: a pass that runs meanwhile would write back what it read before.
+        """
+        await self._connection.execute(select(tables.fold_state.c.x).with_for_update())
         state = tables.policy_state
         cleared = update(state).where(state.c.policy == policy).values(learning_held=None, self_check=None)
         await self._connection.execute(cleared)
