@@ -195,7 +195,7 @@ async def test_clearing_a_hold_waits_for_the_pass_that_would_write_it_back(scene
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
         while scene.sql(waiting) == [(0,)]:
-            await asyncio.sleep(0)
+            await asyncio.wait({clearing}, timeout=0.02)
         assert not clearing.done()
 
     await clearing
