@@ -1,5 +1,7 @@
 """Read a tenant's audit log, which says what was changed, by whom and why."""
 
+import json
+
 import grpc
 
 from kedge.bandit.v1 import governance_service_pb2 as wire
@@ -9,8 +11,25 @@ from kedge_demo.page_model import Event
 from kedge_demo.world import World
 
 AUDIT_FILE = "audit.json"
+LONGEST_DETAILS = 160
 PAGE_SIZE = 200
 TIMEOUT_S = 30.0
+
+
+def spell_payload(payload_json: str) -> str:
+    """Put the plain facts of an event into words, the first few of them.
+
+    >>> spell_payload('{"action": "leaky@0123", "over_cap": 0.99312, "q": [1, 2]}')
+    'action leaky@0123, over_cap 0.993'
+    """
+    try:
+        payload = json.loads(payload_json or "{}")
+    except json.JSONDecodeError:
+        return ""
+    items = payload.items() if isinstance(payload, dict) else ()
+    plain = [(key, value) for key, value in items if isinstance(value, str | int | float) and value != ""]
+    words = (f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in plain)
+    return ", ".join(words)[:LONGEST_DETAILS]
 
 
 def read_audit(address: str, key: str, world: World) -> list[Event]:
@@ -33,6 +52,7 @@ def read_audit(address: str, key: str, world: World) -> list[Event]:
             verb=event.verb,
             subject=event.subject,
             because=event.because,
+            details=spell_payload(event.payload_json),
         )
         for event in sorted(found, key=lambda event: event.sequence)
     ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kedge_demo.agreement import disagreements_with
-from kedge_demo.audit import AUDIT_FILE
+from kedge_demo.audit import AUDIT_FILE, spell_payload
 from kedge_demo.frozen import FROZEN_FILE
 from kedge_demo.measure import REPORT_FILE
 from kedge_demo.page_model import Event, Facts, Frozen, Rebuilt, Replayed
@@ -86,10 +86,17 @@ def _events(found: Any) -> list[Event]:
             verb=str(one.get("verb", "")),
             subject=str(one.get("subject", "")),
             because=str(one.get("because", "")),
+            details=one.get("details")
+            or _details(one.get("payload_json") or one.get("payloadJson") or one.get("payload")),
         )
         for one in listed
     ]
     return sorted(events, key=lambda event: event.sequence)
+
+
+def _details(payload: Any) -> str:
+    """Spell an event's payload, which is JSON or already read."""
+    return spell_payload(payload if isinstance(payload, str) else json.dumps(payload or {}))
 
 
 def _clock(time: str) -> str:

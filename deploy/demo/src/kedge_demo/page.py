@@ -88,11 +88,15 @@ def _audit_table(tenant: TenantPage, events: list[Event]) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{escape(one.time)}</td><td>{escape(one.actor)}</td><td>{escape(one.verb)}</td>"
-        f"<td>{escape(one.subject.rpartition('/')[2])}</td><td>{escape(one.because)}</td></tr>"
+        f"<td>{escape(one.subject.rpartition('/')[2])}</td><td>{escape(_why(one))}</td></tr>"
         for one in shown
     )
     return f"""<h3>{escape(tenant.name)}</h3><div class="scroll"><table class="audit">
 <thead><tr><th>UTC</th><th>who</th><th>what</th><th>on</th><th>why</th></tr></thead><tbody>{rows}</tbody></table></div>"""
+
+
+def _why(event: Event) -> str:
+    return f"{event.because} ({event.details})" if event.details else event.because
 
 
 def methods(page: Page) -> str:

@@ -113,7 +113,7 @@ class TenantPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Hold one entry of a tenant's audit log."""
+    """Hold one entry of a tenant's audit log; `details` are the facts of the change in words."""
 
     sequence: int
     time: str
@@ -121,6 +121,7 @@ class Event:
     verb: str
     subject: str
     because: str
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from kedge_demo import svg
 from kedge_demo.page_model import ActionRow, TenantPage
 from kedge_demo.words import percent, thousands
 
-ROW = 24
+ROW, WIDEST_ROW = 24.0, 48.0
+ENOUGH_EPISODES = 24
 NAMES_WIDTH = 160
 BIG_ENOUGH = 0.02
 COLOURS = 6
@@ -111,13 +112,14 @@ def spending(tenant: TenantPage) -> str:
 def rewards(tenant: TenantPage) -> str:
     """Draw believed reward per action with its interval, beside what is true."""
     rows = [tenant.actions[place] for place in stacking_order(tenant)]
-    height = svg.TOP + ROW * len(rows) + svg.BOTTOM
+    step = _step(rows)
+    height = svg.TOP + step * len(rows) + svg.BOTTOM
     top = max(max(row.believed.high, row.true_reward) for row in rows)
     x = svg.horizontal(0.0, min(1.0, top + 0.05), left=NAMES_WIDTH)
     colour = shades(tenant)
     parts = [_columns(x, height, lambda value: f"{value:.1f}", "reward per turn, same mix of turns for all")]
     for number, row in enumerate(rows):
-        y = svg.TOP + ROW * (number + 0.5)
+        y = svg.TOP + step * (number + 0.5)
         spread = f"{row.believed.mean:.3f} ({row.believed.low:.3f} to {row.believed.high:.3f})"
         title = f"{row.label}: believed {spread}, true {row.true_reward:.3f}"
         parts += [
@@ -132,8 +134,9 @@ def rewards(tenant: TenantPage) -> str:
 def vetoes(tenant: TenantPage) -> str:
     """Draw believed veto rate per action with its interval, the cap, and who is excluded."""
     rows = [tenant.actions[place] for place in stacking_order(tenant)]
-    height = svg.TOP + ROW * len(rows) + svg.BOTTOM
-    top = max(0.1, *(row.veto.rate.high for row in rows if row.veto.episodes >= ROW), 1.5 * tenant.veto_cap)
+    step = _step(rows)
+    height = svg.TOP + step * len(rows) + svg.BOTTOM
+    top = max(0.1, *(row.veto.rate.high for row in rows if row.veto.episodes >= ENOUGH_EPISODES), 1.5 * tenant.veto_cap)
     x = svg.horizontal(0.0, min(1.0, top), left=NAMES_WIDTH)
     cap = x(tenant.veto_cap)
     parts = [
@@ -141,7 +144,7 @@ def vetoes(tenant: TenantPage) -> str:
         svg.line(cap, svg.TOP, cap, height - svg.BOTTOM, "cap"),
     ]
     for number, row in enumerate(rows):
-        y = svg.TOP + ROW * (number + 0.5)
+        y = svg.TOP + step * (number + 0.5)
         name = "eligible" if row.eligible_at_end else "excluded"
         title = (
             f"{row.label}: {row.veto.vetoes} vetoes in {row.veto.episodes} episodes, "
@@ -182,6 +185,11 @@ def propensities(tenant: TenantPage) -> str:
         ]
     parts.append(svg.x_axis(x, decades, spell, "logged propensity", bottom=PLOT_BOTTOM))
     return svg.drawing(parts, "Frequency of draws against logged propensity")
+
+
+def _step(rows: Sequence[ActionRow]) -> float:
+    """Space the rows out so that few of them fill a plot like many do."""
+    return min(WIDEST_ROW, max(ROW, (PLOT_BOTTOM - svg.TOP) / len(rows)))
 
 
 def _middles(tenant: TenantPage) -> list[float]:
