@@ -135,6 +135,14 @@ def test_relative_costs_of_depth_and_size_are_the_papers(worlds: dict[str, World
     assert relative == {"6b + single": 1, "6b + verified": 100, "175b + single": 29, "175b + verified": 2_900}
 
 
+def test_episodes_of_one_route_always_report_the_same_model(world: World) -> None:
+    reported: dict[str, set[str]] = {}
+    for key, model in zip(world.action_keys, world.model_ids, strict=True):
+        route = key.split("|")[0] if world.policy.baseline.HasField("model_route") else ""
+        reported.setdefault(route, set()).add(model)
+    assert {route: len(models) for route, models in reported.items()} == dict.fromkeys(reported, 1)
+
+
 def test_an_episodes_name_says_its_turn() -> None:
     assert turn_of(episode_id(45_809)) == 45_809
 

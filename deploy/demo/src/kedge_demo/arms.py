@@ -74,6 +74,16 @@ class DemoAction:
         return " + ".join(arm.name for arm in self.arms)
 
     @property
+    def model_id(self) -> str:
+        """Name the provider's model behind the action, which its route alone decides; one model where none is chosen.
+
+        It is what LogEpisode reports. Were it to differ between episodes of one route, Kedge would take that for a
+        model that the provider has changed, and discount what it knows.
+        """
+        routes = (arm.name for arm in self.arms if arm.dimension == policies.DIMENSION_MODEL_ROUTE)
+        return next(routes, "the-only-model")
+
+    @property
     def part(self) -> Part:
         """Tell the planted actions: those of which any arm is planted."""
         return next((arm.part for arm in self.arms if arm.part is not Part.HONEST), Part.HONEST)

@@ -75,6 +75,7 @@ def build_world(plan: Plan, *, seed: int, scale: float) -> World:
         action_keys=tuple(action.key for action in actions),
         labels=labels,
         parts=parts,
+        model_ids=tuple(action.model_id for action in actions),
         baseline=labels.index(plan.baseline),
         reference=None if plan.reference is None else labels.index(plan.reference),
         bucket_names=plan.bucket_names,

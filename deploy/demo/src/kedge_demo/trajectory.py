@@ -16,7 +16,7 @@ def trajectory(world: World, turn: int, action: int) -> episodes.Trajectory:
     """Log one model call with its cost and latency, and the guardrail's verdict, clean or tripped."""
     truth = world.truth
     call = episodes.LlmCall(
-        model_id=world.labels[action],
+        model_id=world.model_ids[action],
         prompt_tokens=int(truth.prompt_tokens[turn]),
         completion_tokens=int(truth.completion_tokens[turn, action]),
         cost_usd=float(truth.cost_usd[turn, action]),

@@ -21,7 +21,8 @@ class World:
     Attributes:
         tenant: its id; title: for people; about: one sentence for people.
         policy: ready for PutPolicy.
-        action_keys: of the joint actions; labels: the same for people; parts: honest or planted.
+        action_keys: of the joint actions; labels: the same for people; parts: honest or planted; model_ids: of the
+            provider's model behind each.
         baseline: index of the known-good action.
         reference: index of the single action that the tenant is compared with; None: the best honest one in hindsight.
         bucket_names: readable; bucket_of: which bucket each turn falls into, shape (turns,).
@@ -37,6 +38,7 @@ class World:
     action_keys: tuple[str, ...]
     labels: tuple[str, ...]
     parts: tuple[Part, ...]
+    model_ids: tuple[str, ...]
     baseline: int
     reference: int | None
     bucket_names: tuple[str, ...]
