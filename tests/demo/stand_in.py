@@ -112,12 +112,12 @@ class TenantRecord:
         state = final_state(self.world, turn, action, judged=judged)
         tables = reward_tables(self.world, self.judged)
         episode = episode_pb2.Episode(
-            state=episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{state.upper()}"),
+            state=episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{state}"),
             weight=float(tables.weight[turn, action]),
         )
-        if state != "unscored":
+        if state != "UNSCORED":
             episode.reward = float(tables.reward[turn, action])
-        if state == "vetoed":
+        if state == "VETOED":
             episode.veto_reasons.append(outcome_pb2.VETO_REASON_GUARDRAIL_PII)
         return episode
 

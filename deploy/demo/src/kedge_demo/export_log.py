@@ -213,9 +213,9 @@ BUDGET = decisions.DECISION_REASON_BUDGET
 SETTLED = episodes.EPISODE_STATE_SETTLED
 VETOED = episodes.EPISODE_STATE_VETOED
 STATES = {
-    "pending": episodes.EPISODE_STATE_PENDING,
-    "settled": SETTLED,
-    "vetoed": VETOED,
-    "unscored": episodes.EPISODE_STATE_UNSCORED,
-    "cancelled": episodes.EPISODE_STATE_CANCELLED,
+    "PENDING": episodes.EPISODE_STATE_PENDING,
+    "SETTLED": SETTLED,
+    "VETOED": VETOED,
+    "UNSCORED": episodes.EPISODE_STATE_UNSCORED,
+    "CANCELLED": episodes.EPISODE_STATE_CANCELLED,
 }

@@ -51,6 +51,6 @@ def final_state(world: World, turn: int, action: int, *, judged: bool) -> str:
     """Name the state that the episode must end in once all of its outcomes are in."""
     truth = world.truth
     if truth.tripped[turn, action]:
-        return "vetoed"
+        return "VETOED"
     scored = judged or truth.has_verifier[turn] or truth.has_thumb[turn]
-    return "settled" if scored else "unscored"
+    return "SETTLED" if scored else "UNSCORED"
