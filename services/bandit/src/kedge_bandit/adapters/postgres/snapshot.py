@@ -68,6 +68,7 @@ class ReplicaSnapshot:
     clock: DatabaseClock
     override: Callable[[], Mode]
     keys_changed: Callable[[list[StoredKey]], None]
+    _everything: Mode = Mode.APPLY
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
     _refreshed: float = float("-inf")
     _dirty: set[str] = field(default_factory=set)
@@ -176,6 +177,8 @@ class ReplicaSnapshot:
         self._refreshed = monotonic()
 
     async def _reload_dirty(self) -> None:
+        if self._dirty:
+            self._everything = await self._global_mode()
         while self._dirty:
             tenant = TenantId(self._dirty.pop())
             try:
@@ -186,10 +189,17 @@ class ReplicaSnapshot:
             except TenantDenied:
                 self._tenants.pop(tenant, None)
 
+    async def _global_mode(self) -> Mode:
+        row = tables.global_mode_change.c
+        async with self.engine.connect() as connection:
+            newest = select(row.mode).order_by(row.change_id.desc()).limit(1)
+            found = (await connection.execute(newest)).scalar_one_or_none()
+        return Mode.APPLY if found is None else Mode(found)
+
     async def _reload(self, tenant: TenantId) -> None:
         known = self._tenants.get(tenant, {})
         async with self.ledgers.open(tenant) as ledger:
-            shared = (await ledger.policies.global_mode(), await ledger.policies.tenant_mode(), self.override())
+            shared = (self._everything, await ledger.policies.tenant_mode(), self.override())
             fresh: dict[PolicyName, Serving] = {}
             for policy in await ledger.policies.list():
                 before = known.get(policy.name)
