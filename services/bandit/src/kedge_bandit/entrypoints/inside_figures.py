@@ -80,7 +80,7 @@ async def figures(
         "rebuild_max_error": rebuilt.max_error,
         "self_check_p": learned.self_check.p_value if learned.self_check is not None else 1.0,
         "episodes_unaccounted": sum(
-            abs(expected.get(state.lower(), 0) - learned.episode_counts.get(state, 0)) for state in _STATES
+            abs(expected.get(state, 0) - learned.episode_counts.get(state, 0)) for state in _STATES
         ),
     }
 
