@@ -9,10 +9,17 @@ import grpc.aio
 import pytest
 from rich.console import Console
 
-from kedge.bandit.v1 import feedback_service_pb2, outcome_pb2, policy_service_pb2
+from kedge.bandit.v1 import (
+    decision_pb2,
+    decision_service_pb2,
+    feedback_service_pb2,
+    outcome_pb2,
+    policy_service_pb2,
+)
 from kedge_demo.counts import Play, TenantCounts, read_play, write_play
 from kedge_demo.export_log import read_log
 from kedge_demo.figures import figures
+from kedge_demo.frozen import ask
 from kedge_demo.keys import TenantKeys, read_keys
 from kedge_demo.pace import Pace, PlayFailed
 from kedge_demo.play import LAST_FLOOR, Server, client_baseline, play, single_failures
@@ -123,6 +130,24 @@ async def test_a_play_whose_learning_stands_still_ends_with_a_sentence(worlds: t
             await pace.follow()
         waiting.cancel()
     await server.stop(None)
+
+
+async def test_a_frozen_tenant_is_asked_and_its_answers_are_counted_by_reason(worlds: tuple[World, ...]) -> None:
+    class Freezing(StandIn):
+        async def Decide(
+            self, request: decision_service_pb2.DecideRequest, context: object
+        ) -> decision_service_pb2.DecideResponse:
+            return decision_service_pb2.DecideResponse(
+                decision="tenants/a-routing/decisions/1",
+                action_key=worlds[0].action_keys[worlds[0].baseline],
+                propensity=1.0,
+                reason=decision_pb2.DECISION_REASON_FROZEN,
+            )
+
+    server, address = await serve(Freezing(worlds))
+    found = await ask(worlds[0], address, "key", times=7, because="demo")
+    await server.stop(None)
+    assert (found.asked, found.baseline_served, found.reasons) == (7, 7, {"FROZEN": 7})
 
 
 def test_the_clients_baseline_is_the_policys(worlds: tuple[World, ...]) -> None:

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kedge_demo.audit import load_audit, save_audit
 from kedge_demo.counts import Play, Stage, TenantCounts, write_play
 from kedge_demo.export_log import write_export
 from kedge_demo.facts import read_facts
 from kedge_demo.page import whole_page
-from kedge_demo.page_model import Facts, Frozen, Page
+from kedge_demo.page_model import Event, Facts, Frozen, Page
 from kedge_demo.plain import read_plain
 from kedge_demo.trajectory import final_state, trajectory
 from kedge_demo.verdicts import verdicts
@@ -106,26 +107,29 @@ def test_a_second_computation_that_differs_is_shown_and_fails(folder: Path, page
     assert (verdict.passed, verdict.values[1]) == (False, "1 keys differ")
 
 
-def test_the_conductors_facts_are_read_with_what_it_does_not_know_left_alone(folder: Path, tmp_path: Path) -> None:
-    event = {"sequence": "4", "event_time": "2026-01-02T03:04:05.6Z", "verb": "policy.frozen", "because": "demo"}
+def test_the_conductors_facts_are_read_and_what_is_not_known_is_left_alone(folder: Path, tmp_path: Path) -> None:
     given = {
         "proofs": {
             "a-routing": {
                 "rebuild": {"evidence_rows": 9, "cells": 3, "max_error": 1e-15, "agrees": True},
-                "replay": {"replayed": 1000, "mismatches": 0, "vector_error": 0.0, "seconds": 3},
+                "replay": {"replayed": 1000, "mismatches": 0, "max_error": 0.0, "differing": []},
             }
         },
-        "freeze": {"tenant": "a-routing", "because": "b", "decisions": 20, "baseline": "g@1", "reason": "FROZEN"},
-        "audit": {"a-routing": [event]},
+        "freeze": {"tenant": "a-routing"},
     }
     path = tmp_path / "facts.json"
     path.write_text(json.dumps(given), encoding="utf-8")
     facts = read_facts(folder, path)
     assert facts.rebuilt["a-routing"].agrees
     assert facts.replayed["a-routing"].replayed == 1000
-    assert facts.frozen is not None
-    assert (facts.frozen.asked, facts.frozen.reasons) == (20, {"FROZEN": 20})
-    assert [(one.sequence, one.time) for one in facts.audit["a-routing"]] == [(4, "03:04:05")]
+    assert facts.frozen is None
+
+
+def test_an_audit_log_read_again_takes_the_place_of_the_older_one(tmp_path: Path) -> None:
+    event = Event(sequence=1, time="12:00:00", actor="operator", verb="policy.put", subject="p", because="demo")
+    save_audit(tmp_path, {"a": [event], "b": [event]})
+    save_audit(tmp_path, {"a": [event, replace(event, sequence=2)]})
+    assert {tenant: len(events) for tenant, events in load_audit(tmp_path).items()} == {"a": 2, "b": 1}
 
 
 def test_the_report_writes_the_page_and_says_by_its_exit_whether_all_holds(folder: Path) -> None:

@@ -1,6 +1,9 @@
-"""Read a tenant's audit log, which says what was changed, by whom and why."""
+"""Read a tenant's audit log, which says what was changed, by whom and why, and keep it in the run's folder."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 
 import grpc
 
@@ -8,6 +11,7 @@ from kedge.bandit.v1 import governance_service_pb2 as wire
 from kedge.bandit.v1.audit_event_pb2 import AuditEvent
 from kedge.bandit.v1.governance_service_pb2_grpc import GovernanceServiceStub
 from kedge_demo.page_model import Event
+from kedge_demo.plain import read_plain
 from kedge_demo.world import World
 
 AUDIT_FILE = "audit.json"
@@ -56,3 +60,17 @@ def read_audit(address: str, key: str, world: World) -> list[Event]:
         )
         for event in sorted(found, key=lambda event: event.sequence)
     ]
+
+
+def save_audit(folder: Path, found: Mapping[str, list[Event]]) -> None:
+    """Write tenants' logs into the run's folder, in place of what was there of these tenants."""
+    logs = {**load_audit(folder), **found}
+    content = {tenant: [asdict(event) for event in events] for tenant, events in logs.items()}
+    (folder / AUDIT_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def load_audit(folder: Path) -> dict[str, list[Event]]:
+    """Read what is there; nothing if there is no such file."""
+    path = folder / AUDIT_FILE
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {tenant: [read_plain(Event, event) for event in events] for tenant, events in content.items()}

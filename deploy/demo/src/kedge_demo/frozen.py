@@ -1,7 +1,7 @@
 """Ask a frozen tenant for actions, and write down what it serves: `python -m kedge_demo.frozen --out DIR …`.
 
-Run it after `kedge freeze a-routing --because …`. Writes DIR/frozen.json. Ends with 1 if anything but the baseline
-came.
+Run it after `kedge freeze a-routing --because …`. Writes DIR/frozen.json, and the tenant's audit log into
+DIR/audit.json. Ends with 1 if anything but the baseline came.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kedge_client.kedge import Kedge
+from kedge_demo.audit import read_audit, save_audit
 from kedge_demo.keys import read_keys
 from kedge_demo.page_model import Frozen
 from kedge_demo.play import DECIDE_DEADLINE_S, client_baseline
@@ -67,9 +68,10 @@ def main() -> int:
     parser.add_argument("--because", default="", help="the reason given to the freeze, for the page")
     options = parser.parse_args()
     world = next(world for world in build_worlds() if world.tenant == options.tenant)
-    key = read_keys(options.keys)[world.tenant].core_app
-    found = asyncio.run(ask(world, options.address, key, times=options.times, because=options.because))
+    keys = read_keys(options.keys)[world.tenant]
+    found = asyncio.run(ask(world, options.address, keys.core_app, times=options.times, because=options.because))
     folder: Path = options.out
+    save_audit(folder, {world.tenant: read_audit(options.address, keys.viewer, world)})
     (folder / FROZEN_FILE).write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
     return 0 if found.baseline_served == found.asked and set(found.reasons) == {"FROZEN"} else 1
 

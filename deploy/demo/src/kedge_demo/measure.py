@@ -19,7 +19,7 @@ from rich.console import Console
 from kedge.bandit.v1 import episode_service_pb2 as wire
 from kedge.bandit.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from kedge_demo.agreement import disagreements_with
-from kedge_demo.audit import AUDIT_FILE, read_audit
+from kedge_demo.audit import read_audit, save_audit
 from kedge_demo.counts import read_play
 from kedge_demo.export_log import read_export, read_log, write_export
 from kedge_demo.figures import figures
@@ -62,12 +62,10 @@ def main() -> int:
     if options.address:
         keys = read_keys(options.keys)
         (folder / "export").mkdir(parents=True, exist_ok=True)
-        audit: dict[str, list[dict[str, object]]] = {}
         for world in worlds:
             key = keys[world.tenant].viewer
             write_export(export_path(folder, world), fetch_export(options.address, key, world))
-            audit[world.tenant] = [asdict(event) for event in read_audit(options.address, key, world)]
-        (folder / AUDIT_FILE).write_text(json.dumps(audit) + "\n", encoding="utf-8")
+            save_audit(folder, {world.tenant: read_audit(options.address, key, world)})
     tenants = []
     for world in worlds:
         log = read_log(read_export(export_path(folder, world)), world)

@@ -148,7 +148,7 @@ class Replayed:
 
     replayed: int
     mismatches: int
-    vector_error: float
+    max_error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,9 +90,9 @@ def _replayed(page: Page, facts: Facts) -> Verdict | None:
         return None
     found = [facts.replayed.get(one.name) for one in page.tenants]
     values = tuple(
-        "–" if one is None else f"{one.mismatches} of {one.replayed}, {_small(one.vector_error)}" for one in found
+        "–" if one is None else f"{one.mismatches} of {one.replayed}, {_small(one.max_error)}" for one in found
     )
-    passed = all(one is None or (one.mismatches == 0 and one.vector_error <= EXACT) for one in found)
+    passed = all(one is None or (one.mismatches == 0 and one.max_error <= EXACT) for one in found)
     return Verdict(name="replayed from the database alone", values=values, bar="0, ≤ 1e-9", passed=passed)
 
 

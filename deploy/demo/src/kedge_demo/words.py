@@ -3,6 +3,8 @@
 from kedge_demo.page_model import ActionRow, TenantPage
 from kedge_demo.quality import Estimate
 
+EXCLUDED_ABOVE = 0.99
+
 
 def percent(share: float, *, digits: int = 1) -> str:
     """Spell a share as percent.
@@ -100,9 +102,10 @@ def planted_sentences(tenant: TenantPage) -> list[str]:
 def exclusion(row: ActionRow) -> str:
     """Say when an action that breaks a guardrail was excluded, or that it was not."""
     if row.excluded_turn is None:
+        fate = "still eligible" if row.veto.over_cap <= EXCLUDED_ABOVE else "no decision came after its exclusion"
         return (
             f"{row.label}: {row.veto.vetoes} of its {row.veto.episodes} episodes were vetoed; "
-            f"P(veto rate above the cap) is {row.veto.over_cap:.3f}, so it is still eligible."
+            f"P(veto rate above the cap) is {row.veto.over_cap:.3f}: {fate}."
         )
     return (
         f"{row.label} (true success .80, one guardrail trip in ten): excluded from turn {row.excluded_turn:,}, after "
