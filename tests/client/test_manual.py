@@ -28,7 +28,7 @@ def test_the_examples_in_the_code_run(module: str) -> None:
 async def test_the_five_lines_of_the_manual_run_against_a_server(running: Running) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
-    source = example[1].replace("127.0.0.1:7233", running.address)
+    source = example[1].replace("127.0.0.1:50051", running.address)
     assert len(source.splitlines()) == 5
 
     async def serve(choice: Choice) -> Trajectory:

@@ -1,61 +1,26 @@
 """Decide as a core application meets it: sticky, idempotent, bounded, and answered whatever happens."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-import grpc
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
-from kedge.bandit.v1 import (
-    decision_pb2,
-    decision_service_pb2,
-    episode_pb2,
-    episode_service_pb2,
-    feedback_service_pb2,
-    governance_service_pb2,
-    outcome_pb2,
-    policy_pb2,
-    policy_service_pb2,
+from kedge.bandit.v1 import decision_pb2, decision_service_pb2, governance_service_pb2, policy_pb2
+from tests.fixtures.core_app import (
+    POLICY,
+    TENANT,
+    ask,
+    cells,
+    episode_of,
+    keys,
+    log,
+    now,
+    refusal,
+    stored,
+    success,
 )
-from kedge_bandit.adapters.grpc.status import reason_of
 from tests.fixtures.policies import two_models
 from tests.fixtures.stack import Services, Stack, wait_for
-
-TENANT = "deciding"
-POLICY = f"tenants/{TENANT}/policies/support"
-
-
-@pytest.fixture(scope="module")
-def services(stack: Stack) -> Iterator[Services]:
-    key = stack.tenant(TENANT)
-    stack.put_policy(two_models(TENANT))
-    with stack.services(key) as connected:
-        yield connected
-
-
-def ask(services: Services, episode: str, **more: Any) -> Any:
-    request = decision_service_pb2.DecideRequest(
-        policy=more.pop("policy", POLICY),
-        request_id=more.pop("request_id", episode),
-        episode_id=episode,
-        context=more.pop("context", decision_pb2.Context(categories={"task": "math"})),
-        **more,
-    )
-    return services.decisions.Decide(request)
-
-
-def keys(services: Services) -> tuple[str, str]:
-    policy = services.policies.GetPolicy(policy_service_pb2.GetPolicyRequest(name=POLICY)).policy
-    large, small = policy.action_keys
-    return small, large
-
-
-def refusal(call: Any) -> str:
-    with pytest.raises(grpc.RpcError) as caught:
-        call()
-    return reason_of(caught.value)
 
 
 def test_an_episode_gets_one_action_however_often_it_asks(services: Services) -> None:
@@ -82,14 +47,6 @@ def test_an_episode_that_another_process_decided_is_read_when_it_continues(servi
     again = ask(services, "elsewhere", continues_episode=True)
     assert again.reused
     assert again.decision == first.decision
-
-
-def stored(services: Services, name: str) -> bool:
-    try:
-        services.decisions.GetDecision(decision_service_pb2.GetDecisionRequest(name=name))
-    except grpc.RpcError:
-        return False
-    return True
 
 
 def test_the_answer_carries_the_whole_distribution_and_its_own_share_of_it(services: Services) -> None:
@@ -157,112 +114,6 @@ def test_best_action_is_the_baseline_while_nothing_is_known(services: Services) 
     assert not best.decision.is_randomised
 
 
-def now() -> Timestamp:
-    stamp = Timestamp()
-    stamp.GetCurrentTime()
-    return stamp
-
-
-def log(services: Services, decided: Any, episode: str, **more: Any) -> Any:
-    trajectory = episode_pb2.Trajectory(terminated=True)
-    trajectory.guardrail_events.add(kind=episode_pb2.GUARDRAIL_KIND_PII, tripped=False)
-    return services.episodes.LogEpisode(
-        episode_service_pb2.LogEpisodeRequest(
-            policy=POLICY,
-            request_id=more.pop("request_id", episode),
-            episode_id=episode,
-            decision_token=decided.decision_token,
-            trajectory=more.pop("trajectory", trajectory),
-            **more,
-        )
-    )
-
-
-def success(services: Services, key: str, value: float = 1.0, **target: Any) -> Any:
-    outcome = outcome_pb2.Outcome(
-        idempotency_key=f"{key}-success",
-        signal=outcome_pb2.SIGNAL_TASK_SUCCESS,
-        value=value,
-        observed_time=now(),
-        **target,
-    )
-    request = feedback_service_pb2.RecordOutcomesRequest(parent=f"tenants/{TENANT}", outcomes=[outcome])
-    return services.feedback.RecordOutcomes(request).results[0]
-
-
-def episode_of(services: Services, episode: str) -> Any:
-    request = episode_service_pb2.GetEpisodeRequest(policy=POLICY, episode_id=episode)
-    try:
-        return services.episodes.GetEpisode(request).episode
-    except grpc.RpcError:
-        return episode_pb2.Episode()
-
-
-def test_an_outcome_that_names_the_episode_before_its_decision_exists_is_joined(services: Services) -> None:
-    reference = outcome_pb2.EpisodeRef(policy=POLICY, episode_id="early")
-    assert success(services, "early", episode=reference).status == outcome_pb2.OUTCOME_STATUS_RECORDED
-    decided = ask(services, "early")
-    log(services, decided, "early")
-    wait_for(lambda: episode_of(services, "early").state == episode_pb2.EPISODE_STATE_SETTLED, "the join")
-    assert episode_of(services, "early").weight == 1
-
-
-def test_an_outcome_by_its_decisions_name_is_joined(services: Services) -> None:
-    decided = ask(services, "by-name")
-    assert success(services, "by-name", decision=decided.decision).status == outcome_pb2.OUTCOME_STATUS_RECORDED
-    log(services, decided, "by-name")
-    wait_for(lambda: episode_of(services, "by-name").state == episode_pb2.EPISODE_STATE_SETTLED, "the join")
-
-
-def test_an_episode_that_served_another_action_is_stored_and_not_learned(services: Services) -> None:
-    small, large = keys(services)
-    decided = ask(services, "swapped")
-    other = large if decided.action_key == small else small
-    success(services, "swapped", decision_token=decided.decision_token)
-    log(services, decided, "swapped", served_action_key=other)
-    wait_for(lambda: episode_of(services, "swapped").state == episode_pb2.EPISODE_STATE_SETTLED, "the verdict")
-    found = episode_of(services, "swapped")
-    assert (found.weight, found.weight_reason) == (0, "OTHER_ACTION_SERVED")
-
-
-def test_a_repeated_log_is_a_duplicate_and_another_one_a_conflict(services: Services) -> None:
-    decided = ask(services, "repeated")
-    assert not log(services, decided, "repeated").duplicate
-    assert log(services, decided, "repeated").duplicate
-    different = episode_pb2.Trajectory(truncated=True)
-    assert refusal(lambda: log(services, decided, "repeated", trajectory=different)) == "IDEMPOTENCY_CONFLICT"
-
-
-def test_a_cancelled_decision_is_not_scored(services: Services) -> None:
-    decided = ask(services, "cancelled")
-    services.decisions.Cancel(
-        decision_service_pb2.CancelRequest(decision=decided.decision, decision_token=decided.decision_token)
-    )
-    log(services, decided, "cancelled")
-    wait_for(lambda: episode_of(services, "cancelled").state == episode_pb2.EPISODE_STATE_CANCELLED, "the cancellation")
-
-
-def test_a_bad_outcome_is_answered_by_itself_and_holds_nothing_up(services: Services) -> None:
-    decided = ask(services, "mixed")
-    common = {"decision_token": decided.decision_token, "observed_time": now()}
-    batch = [
-        outcome_pb2.Outcome(idempotency_key="mixed-1", signal=outcome_pb2.SIGNAL_JUDGE, value=0.5, **common),
-        outcome_pb2.Outcome(idempotency_key="mixed-2", signal=outcome_pb2.SIGNAL_JUDGE, value=float("nan"), **common),
-        outcome_pb2.Outcome(idempotency_key="mixed-3", signal=outcome_pb2.SIGNAL_JUDGE, value=1.5, **common),
-        outcome_pb2.Outcome(idempotency_key="mixed-4", value=0.5, **common),
-        outcome_pb2.Outcome(idempotency_key="mixed-1", signal=outcome_pb2.SIGNAL_JUDGE, value=0.5, **common),
-    ]
-    request = feedback_service_pb2.RecordOutcomesRequest(parent=f"tenants/{TENANT}", outcomes=batch)
-    statuses = [outcome_pb2.OutcomeStatus.Name(r.status) for r in services.feedback.RecordOutcomes(request).results]
-    assert [status.removeprefix("OUTCOME_STATUS_") for status in statuses] == [
-        "RECORDED",
-        "REJECTED",
-        "REJECTED",
-        "REJECTED",
-        "DUPLICATE",
-    ]
-
-
 def test_a_freeze_serves_the_baseline_beats_stickiness_and_keeps_the_belief(services: Services, stack: Stack) -> None:
     small, large = keys(services)
     turns = [(f"before-{n}", ask(services, f"before-{n}")) for n in range(200)]
@@ -289,11 +140,6 @@ def test_a_freeze_serves_the_baseline_beats_stickiness_and_keeps_the_belief(serv
     wait_for(lambda: cells(services) != before, "the replay of what was quarantined")
     reasons = Counter(ask(services, f"after-{i}").reason for i in range(20))
     assert set(reasons) == {decision_pb2.DECISION_REASON_DRAWN}
-
-
-def cells(services: Services) -> list[tuple[str, str, float, float]]:
-    status = services.policies.GetPolicyStatus(policy_service_pb2.GetPolicyStatusRequest(name=POLICY))
-    return [(one.bucket, one.action_key, one.weight, one.reward_sum) for one in status.cells]
 
 
 def test_an_observing_policy_serves_the_baseline_and_logs_what_it_would_have_chosen(stack: Stack) -> None:

@@ -67,6 +67,34 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Make the next month's partitions for every tenant that lacks them; answers how many tenants that were. One cheap look
+-- when none does, so the worker asks every hour. A month whose rows lie in the default partition already stays there.
+CREATE FUNCTION control.extend_partitions() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    next_month date := (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')::date;
+    behind record;
+    parent text;
+    extended integer := 0;
+BEGIN
+    FOR behind IN
+        SELECT t.schema_name FROM control.tenant t
+        WHERE to_regclass(format('%I.decision_%s', t.schema_name, to_char(next_month, 'YYYYMM'))) IS NULL
+    LOOP
+        FOREACH parent IN ARRAY
+            ARRAY['decision', 'episode_event', 'outcome', 'episode', 'evidence', 'allocation', 'audit_event']
+        LOOP
+            BEGIN
+                PERFORM control.ensure_partitions(format('%I.%I', behind.schema_name, parent)::regclass, next_month, 1);
+            EXCEPTION WHEN check_violation THEN
+                RAISE NOTICE '%.% keeps % in its default partition', behind.schema_name, parent, next_month;
+            END;
+        END LOOP;
+        extended := extended + 1;
+    END LOOP;
+    RETURN extended;
+END $$;
+
 -- Make a tenant: role, schema and every tenant revision, in one transaction and one round trip.
 CREATE FUNCTION control.create_tenant(tenant_name text, keep_content boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
@@ -143,4 +171,6 @@ GRANT SELECT, INSERT ON control.api_key, control.mode_change TO kedge_service;
 GRANT UPDATE (revoke_time) ON control.api_key TO kedge_service;
 REVOKE ALL ON FUNCTION control.create_tenant(text, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION control.write_batch(jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION control.create_tenant(text, boolean), control.write_batch(jsonb) TO kedge_service;
+REVOKE ALL ON FUNCTION control.extend_partitions() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION control.create_tenant(text, boolean), control.write_batch(jsonb), control.extend_partitions()
+    TO kedge_service;

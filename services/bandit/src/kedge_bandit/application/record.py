@@ -3,19 +3,17 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kedge_bandit.application.ports import Clock, EpisodeEvent, OutcomeEvent, RowWriter, Snapshot, TokenSigner
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.episode import Trajectory
 from kedge_bandit.domain.errors import BatchTooLarge, IdempotencyConflict, InvalidToken, InvalidValue, KedgeError
-from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId, text_id
+from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId, made_at, text_id
 from kedge_bandit.domain.outcome import Outcome, check_observed_time
+from kedge_bandit.domain.settlement import EXPIRY
 
 MAX_OUTCOMES = 500
-EXPIRY = timedelta(days=30)
-"""How long a decision lives: later facts are stored, not learned from."""
-
 RECORDED, DUPLICATE, CONFLICT, LATE, REJECTED = "RECORDED", "DUPLICATE", "CONFLICT", "LATE", "REJECTED"
 
 
@@ -149,7 +147,9 @@ class RecordOutcomes:
         if decision is not None:
             policy, episode_id = decision.policy, decision.episode_id
             check_observed_time(report.outcome, decision_time=decision.time, now=now)
-        elif report.decision_id is None:
+        elif report.decision_id is not None:
+            check_observed_time(report.outcome, decision_time=made_at(report.decision_id), now=now)
+        else:
             if policy is None or episode_id is None:
                 raise InvalidToken("say what the outcome is about: a decision_token, a decision or an episode")
             text_id(episode_id, field="episode_id")

@@ -21,6 +21,8 @@ SWEEP_SECONDS = 1.0
 SWEEP_TENANTS = 64
 """Tenants that one sweep looks at: those not looked at for longest. NOTIFY is a hint, the sweep is the guarantee."""
 LONGEST_BACKOFF = 30.0
+PARTITION_SECONDS = 3600.0
+EXTEND_PARTITIONS = "SELECT control.extend_partitions()"
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +57,7 @@ class Rounds:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Go round until `stop` is set; the pass that runs then is finished."""
-        helpers = [asyncio.create_task(self._listen()), asyncio.create_task(self._sweep())]
+        helpers = [asyncio.create_task(task()) for task in (self._listen, self._sweep, self._extend_partitions)]
         stopped = asyncio.create_task(stop.wait())
         stopped.add_done_callback(lambda _task: self._wake.set())
         try:
@@ -143,6 +145,16 @@ class Rounds:
             except (psycopg.Error, OSError) as error:
                 log.warning("listen.lost", error=type(error).__name__)
                 await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _extend_partitions(self) -> None:
+        """Ask for the next month's partitions now and every hour; where it fails, rows go to the default partition."""
+        while True:
+            try:
+                async with await self.connect() as connection:
+                    await connection.execute(EXTEND_PARTITIONS)
+            except (psycopg.Error, OSError) as error:
+                log.warning("partitions.not_extended", error=type(error).__name__)
+            await asyncio.sleep(PARTITION_SECONDS)
 
     async def _sweep(self) -> None:
         while True:

@@ -48,6 +48,7 @@ class Supervisor:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         if self.log_dir is not None:
             self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._end_leftovers()
         self._children = [Child(name) for name in self.names]
         for child in self._children:
             self._spawn(child)
@@ -82,6 +83,19 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
 
+    def _end_leftovers(self) -> None:
+        """End children of a supervisor that was killed: they still hold the ports."""
+        for name in self.names:
+            path = self._pid_file(Child(name))
+            pid = int(path.read_text(encoding="ascii")) if path.exists() else 0
+            if pid and _runs(pid, name):
+                self.said(f"ending {name} {pid}, left by a supervisor that was killed")
+                os.kill(pid, signal.SIGTERM)
+                deadline = time.monotonic() + _STOP_SECONDS
+                while _runs(pid, name) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+            path.unlink(missing_ok=True)
+
     def _spawn(self, child: Child) -> None:
         command = [sys.executable, "-m", f"kedge_bandit.entrypoints.{child.name}"]
         # A session of its own: Ctrl-C reaches this process, which then stops the children in order.
@@ -113,6 +127,15 @@ class Supervisor:
 def child_environment(**values: str) -> dict[str, str]:
     """Give this process's environment with settings of the children."""
     return {**os.environ, **{f"KEDGE_{name.upper()}": value for name, value in values.items()}}
+
+
+def _runs(pid: int, name: str) -> bool:
+    """Say whether a process is one of ours; a number that was given to somebody else since is not."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return f"kedge_bandit.entrypoints.{name}".encode() in arguments
 
 
 def _backoff(deaths: int) -> float:

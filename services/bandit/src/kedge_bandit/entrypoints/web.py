@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from kedge_bandit.adapters.grpc.permissions import check_declared
 from kedge_bandit.adapters.rest.transcode import build_app
@@ -26,8 +26,10 @@ def make_app(replica: Replica) -> FastAPI:
         return {"status": "alive"}
 
     @app.get("/readyz", include_in_schema=False)
-    async def ready() -> dict[str, object]:
-        return {"status": "stale" if replica.snapshot.stale else "ready", "age_seconds": replica.snapshot.age_seconds}
+    async def ready(response: Response) -> dict[str, object]:
+        stale = replica.snapshot.stale
+        response.status_code = 503 if stale else 200
+        return {"status": "stale" if stale else "ready", "age_seconds": replica.snapshot.age_seconds}
 
     return app
 

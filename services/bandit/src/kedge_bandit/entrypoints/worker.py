@@ -1,7 +1,6 @@
 """Learn for every tenant: settle, fold, publish; `python -m kedge_bandit.entrypoints.worker`, started by `kedge serve`.
 
-Any number of workers may run; each tenant has one at a time. Partitions of coming months need the owner's rights: the
-migrations that run at every start of the service make them.
+Any number of workers may run; each tenant has one at a time. Every hour the next month's partitions are asked for.
 """
 
 import asyncio

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode, aio
 
+from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.domain.errors import KedgeError
 
 ERROR_DOMAIN: Final = "kedge.dev"
@@ -80,9 +81,17 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
+            _count(servicer, error)
             await refuse(context, error)
 
     return answer
+
+
+def _count(servicer: object, error: Exception) -> None:
+    """Count a refusal where the servicer has a telemetry."""
+    telemetry = getattr(servicer, "telemetry", None)
+    if isinstance(telemetry, Telemetry):
+        telemetry.refused(error.reason if isinstance(error, KedgeError) else "INTERNAL")
 
 
 def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable[..., Any]:
@@ -95,6 +104,7 @@ def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
+            _count(servicer, error)
             await refuse(context, error)
 
     return answer

@@ -70,8 +70,9 @@ class _Reads:
         )
 
     async def counts(self) -> dict[str, int]:
+        """Read the policy's counts, and those of the tenant as a whole, which stand under no policy."""
         row = tables.episode_count.c
-        rows = await self._connection.execute(select(row.name, row.count).where(row.policy == self._name))
+        rows = await self._connection.execute(select(row.name, row.count).where(row.policy.in_((self._name, ""))))
         return dict(sorted((name, count) for name, count in rows))
 
     async def newest_publish_time(self) -> Any:
