@@ -8,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
-UV := $(BIN)/uv
+# The system's certificates, as pip does: a company's own authority is known there and nowhere else.
+UV := $(BIN)/uv --system-certs
 PY := $(BIN)/python
 BUILD := build
 
