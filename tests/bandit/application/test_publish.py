@@ -128,6 +128,26 @@ async def test_until_the_budget_allows_it_the_baseline_alone_is_published(scenes
     assert (await newest(scene, MATH)).budget_spent
 
 
+async def test_a_budget_that_opens_again_waits_its_turn_and_nothing_untrue_is_published_meanwhile(
+    scenes: Scenes,
+) -> None:
+    scene = await scenes(GUARDED)
+    await scene.play(*many(scene, 40, "small", name="good", value=1.0))
+    a_second_passes(scene)
+    await scene.play(*many(scene, 60, "large", name="bad", value=0.0))
+    assert (await newest(scene)).budget_spent
+    before = len(await allocations(scene))
+
+    # Open by the evidence, and a bucket has grown that may be renewed; but the cold vector may not yet.
+    scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 seconds' WHERE bucket <> ''")
+    await scene.play(*many(scene, 2_000, "small", name="more", value=1.0))
+
+    assert len(await allocations(scene)) == before
+    a_second_passes(scene)
+    await scene.play(*scene.turn("last", "small", value=1.0))
+    assert not (await newest(scene)).budget_spent
+
+
 async def test_frozen_nothing_is_published_and_afterwards_everything_under_a_new_epoch(scene: Scene) -> None:
     await scene.play(*scene.turn("e1"))
     before, epoch = len(await allocations(scene)), (await newest(scene)).seed_epoch

@@ -57,8 +57,8 @@ def publish(
     ]
     spent = fold.budget_spent()
     is_new = record.policy_version < fold.policy.version
-    if record.budget_spent and not spent and not _may_renew(fold, COLD, now):
-        spent = True  # closing is at once, opening waits its turn
+    if record.budget_spent and not spent and not (is_new or done.events or _may_renew(fold, COLD, now)):
+        return done  # closing is at once, opening waits its turn; till then what was published stands
     everything = is_new or bool(done.events) or spent is not record.budget_spent
     wanted = _buckets(fold) if everything else _grown(fold, now)
     if not wanted or (record.learning_held is not None and not is_new and not done.events):
