@@ -33,6 +33,8 @@ from kedge_bandit.entrypoints.supervisor import Supervisor
 READY_SECONDS = 60.0
 SETTLE_SECONDS = 180.0
 REPLAYED = 1_000
+PLAYERS = ("server", "worker")
+"""The demo speaks gRPC alone."""
 BECAUSE_FREEZE = "demo: show that one command stops everything a tenant learns"
 
 
@@ -101,7 +103,9 @@ def demo(
         }
     )
     database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
-    supervisor = supervise(settings, database, said=lambda line: console.print(f"[yellow]{line}"), log_dir=out / "logs")
+    supervisor = supervise(
+        settings, database, said=lambda line: console.print(f"[yellow]{line}"), log_dir=out / "logs", names=PLAYERS
+    )
     try:
         supervisor.start()
         threading.Thread(target=supervisor.watch, daemon=True).start()

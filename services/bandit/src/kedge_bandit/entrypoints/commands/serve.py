@@ -1,13 +1,13 @@
 """`kedge serve`: database, server, worker and REST in one command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.settings import Settings, read_settings
-from kedge_bandit.entrypoints.supervisor import Supervisor, child_environment
+from kedge_bandit.entrypoints.supervisor import PROCESSES, Supervisor, child_environment
 
 
 def serve() -> None:
@@ -30,7 +30,12 @@ def serve() -> None:
 
 
 def supervise(
-    settings: Settings, database: ReadyDatabase, *, said: Callable[[str], None], log_dir: Path | None = None
+    settings: Settings,
+    database: ReadyDatabase,
+    *,
+    said: Callable[[str], None],
+    log_dir: Path | None = None,
+    names: Sequence[str] = PROCESSES,
 ) -> Supervisor:
     """Make the supervisor of the three processes over a ready database."""
     environment = child_environment(
@@ -43,4 +48,6 @@ def supervise(
         worker_metrics_port=str(settings.worker_metrics_port),
         log_level=settings.log_level,
     )
-    return Supervisor(environment=environment, run_dir=settings.data_dir / "run", log_dir=log_dir, said=said)
+    return Supervisor(
+        environment=environment, run_dir=settings.data_dir / "run", log_dir=log_dir, said=said, names=names
+    )
