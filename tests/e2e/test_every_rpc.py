@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
+import grpc
 import httpx
 import pytest
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from kedge.bandit.v1 import (
     answer_service_pb2,
@@ -101,6 +105,16 @@ def test_openapi_names_every_unary_rpc(client: httpx.Client) -> None:
     document = client.get("/openapi.json").json()
     named = {operation["operationId"] for path in document["paths"].values() for operation in path.values()}
     assert {f"{rpc.containing_service.name}_{rpc.name}" for rpc in SERVED} <= named
+
+
+def test_reflection_and_health_name_every_service_that_is_served(stack: Stack) -> None:
+    served = {service.full_name for service in SERVICES if service.name != "AnswerService"}
+    with grpc.insecure_channel(stack.address) as channel:
+        assert served <= set(ProtoReflectionDescriptorDatabase(channel).get_services())
+        check: Any = health_pb2_grpc.HealthStub(channel)
+        for name in ("", *served):
+            answer = check.Check(health_pb2.HealthCheckRequest(service=name), timeout=5)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
 def test_a_call_without_a_key_is_refused(client: httpx.Client) -> None:
