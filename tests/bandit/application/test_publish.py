@@ -32,6 +32,11 @@ def a_second_passes(scene: Scene) -> None:
     scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 seconds'")
 
 
+def was_published_just_now(scene: Scene, bucket: str) -> None:
+    """Keep a bucket's last second from passing, however slow the machine is."""
+    scene.sql(f"UPDATE bucket_state SET publish_time = publish_time + interval '1 hour' WHERE bucket = '{bucket}'")
+
+
 def many(scene: Scene, count: int, arm: str, *, name: str = "e", **facts: Any) -> list[Any]:
     return [row for i in range(count) for row in scene.turn(f"{name}-{arm}-{i}", arm, **facts)]
 
@@ -57,6 +62,7 @@ async def test_evidence_of_a_bucket_renews_its_vector_and_the_cold_one(scene: Sc
 
 async def test_evidence_renews_a_bucket_at_most_once_a_second(scene: Scene) -> None:
     await scene.play(*scene.turn("e1"))
+    was_published_just_now(scene, MATH)
     await scene.play(*scene.turn("e2"))
 
     assert [allocation.bucket for allocation in await allocations(scene)].count(MATH) == 1
@@ -139,11 +145,12 @@ async def test_a_budget_that_opens_again_waits_its_turn_and_nothing_untrue_is_pu
     before = len(await allocations(scene))
 
     # Open by the evidence, and a bucket has grown that may be renewed; but the cold vector may not yet.
-    scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 seconds' WHERE bucket <> ''")
+    a_second_passes(scene)
+    was_published_just_now(scene, COLD)
     await scene.play(*many(scene, 2_000, "small", name="more", value=1.0))
 
     assert len(await allocations(scene)) == before
-    a_second_passes(scene)
+    scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 hours'")
     await scene.play(*scene.turn("last", "small", value=1.0))
     assert not (await newest(scene)).budget_spent
 
