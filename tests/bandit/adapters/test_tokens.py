@@ -1,5 +1,6 @@
 """Decision tokens: the same decision back, or nothing."""
 
+import hmac
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -77,6 +78,12 @@ def test_a_rotated_key_still_reads_and_a_removed_one_does_not(decision: Decision
     assert TOKENS.read(old, tenant=ACME) == decision
     with pytest.raises(InvalidToken):
         HmacTokens({2: b"y" * 32}).read(old, tenant=ACME)
+
+
+@given(decisions(), st.binary(min_size=32, max_size=100))
+def test_the_signature_is_hmac_sha256_as_the_standard_library_computes_it(decision: Decision, secret: bytes) -> None:
+    token = HmacTokens({1: secret}).sign(decision)
+    assert token[2:18] == hmac.digest(secret, token[:2] + token[18:], "sha256")[:16]
 
 
 @given(decisions())
