@@ -8,16 +8,14 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TypedDict
 
 from kedge_bandit.application.ports import Clock, Ledgers, RowWriter, Serving, Snapshot
 from kedge_bandit.domain.context import Context, bucket, check_context
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.draw import uniform
-from kedge_bandit.domain.eligibility import PLAIN, Wish, choose
+from kedge_bandit.domain.eligibility import PLAIN, Choice, Wish, choose
 from kedge_bandit.domain.errors import KedgeError
-from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId, decision_id, text_id
+from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, decision_id, text_id
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import COLD, Allocation
 
@@ -42,19 +40,6 @@ class Ask:
     wish: Wish = PLAIN
     earlier: Decision | None = None
     continues: bool = False
-
-
-class _Facts(TypedDict):
-    decision_id: DecisionId
-    tenant: TenantId
-    policy: PolicyName
-    episode_id: EpisodeId
-    request_id: str
-    time: datetime
-    context: Context
-    mode: Mode
-    judge_requested: bool
-    judge_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +81,47 @@ class Decide:
         Raises:
             KedgeError: the request itself is wrong (unknown tenant or policy, undeclared feature, bad id, ...).
         """
+        decided = self.at_once(ask)
+        if decided is not None:
+            return decided
+        serving = self._checked(ask)
+        try:
+            return await self._recorded(ask, serving) or self._new(ask, serving)
+        except KedgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            return self._fallback(ask, serving, error)
+
+    def at_once(self, ask: Ask) -> Decided | None:
+        """Decide without waiting; None where the episode's decision has to be read first. Raises like a call."""
+        serving = self._checked(ask)
+        try:
+            reused = self._remembered(ask, serving)
+            if reused is not None:
+                return reused
+            if ask.continues and ask.earlier is None and not self.snapshot.stale:
+                return None
+            return self._new(ask, serving)
+        except KedgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            return self._fallback(ask, serving, error)
+
+    def _checked(self, ask: Ask) -> Serving:
         serving = self.snapshot.serving(ask.tenant, ask.policy)
         text_id(ask.episode_id, field="episode_id")
         text_id(ask.request_id, field="request_id")
         check_context(ask.context, serving.policy.spec.features)
-        try:
-            reused = self._remembered(ask, serving)
-            if reused is None and ask.continues and ask.earlier is None and not self.snapshot.stale:
-                reused = await self._recorded(ask, serving)
-            if reused is not None:
-                return reused
-            decided = self._new(ask, serving)
-        except KedgeError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
-            self.failed(error)
-            decided = self._baseline(ask, serving, Reason.ERROR)
-        self._keep(ask, decided)
-        return decided
+        return serving
 
     def _new(self, ask: Ask, serving: Serving) -> Decided:
+        return self._kept(ask, self._chosen(ask, serving))
+
+    def _fallback(self, ask: Ask, serving: Serving, error: Exception) -> Decided:
+        self.failed(error)
+        return self._kept(ask, self._baseline(ask, serving, Reason.ERROR))
+
+    def _chosen(self, ask: Ask, serving: Serving) -> Decided:
         mode = serving.mode
         if self.snapshot.stale and not mode.stops_time:
             return self._baseline(ask, serving, Reason.STALE)
@@ -127,19 +133,7 @@ class Decide:
         u = uniform(ask.tenant, ask.policy, ask.episode_id, allocation.seed_epoch, allocation.version)
         wish = _without_retired(ask.wish, allocation, serving)
         choice = choose(allocation, wish, mode, u)
-        decision = Decision(
-            bucket=name,
-            available=wish.available or None,
-            action=allocation.actions[choice.index],
-            propensity=choice.propensity,
-            policy_version=allocation.policy_version,
-            allocation_version=allocation.version,
-            seed_epoch=allocation.seed_epoch,
-            reason=choice.reason,
-            is_randomised=choice.is_randomised,
-            shadow_action=None if choice.shadow is None else allocation.actions[choice.shadow],
-            **self._facts(ask, serving),
-        )
+        decision = self._decision(ask, serving, name, choice, allocation, wish.available)
         return Decided(decision, serving, allocation, choice.vector)
 
     def _servable(self, allocation: Allocation, serving: Serving) -> bool:
@@ -148,37 +142,45 @@ class Decide:
         )
 
     def _baseline(self, ask: Ask, serving: Serving, reason: Reason, name: str = COLD) -> Decided:
-        policy = serving.policy
-        decision = Decision(
-            bucket=name,
-            available=ask.wish.available or None,
-            action=policy.spec.baseline_key,
-            propensity=1.0,
-            policy_version=policy.version,
-            allocation_version=0,
-            seed_epoch=policy.seed_epoch,
-            reason=reason,
-            is_randomised=False,
-            **self._facts(ask, serving),
-        )
-        return Decided(decision, serving, None, (1.0,))
+        choice = Choice(0, 1.0, reason, False, (1.0,))
+        decision = self._decision(ask, serving, name, choice, None, ask.wish.available)
+        return Decided(decision, serving, None, choice.vector)
 
-    def _facts(self, ask: Ask, serving: Serving) -> _Facts:
-        """Gather what a decision says whatever was chosen."""
+    def _decision(
+        self,
+        ask: Ask,
+        serving: Serving,
+        name: str,
+        choice: Choice,
+        allocation: Allocation | None,
+        available: tuple[str, ...],
+    ) -> Decision:
+        """Put a choice on record: an action of an allocation, or without one the baseline."""
+        policy = serving.policy
         now = self.clock.now()
-        rate = serving.policy.spec.settlement.judge_rate
-        return {
-            "decision_id": decision_id(int(now.timestamp() * 1000), self.randomness()),
-            "tenant": ask.tenant,
-            "policy": ask.policy,
-            "episode_id": ask.episode_id,
-            "request_id": ask.request_id,
-            "time": now,
-            "context": ask.context,
-            "mode": serving.mode,
-            "judge_requested": judge_requested(ask.tenant, ask.policy, ask.episode_id, rate),
-            "judge_rate": rate,
-        }
+        rate = policy.spec.settlement.judge_rate
+        return Decision(
+            decision_id=decision_id(int(now.timestamp() * 1000), self.randomness()),
+            tenant=ask.tenant,
+            policy=ask.policy,
+            episode_id=ask.episode_id,
+            request_id=ask.request_id,
+            time=now,
+            context=ask.context,
+            bucket=name,
+            available=available or None,
+            action=policy.spec.baseline_key if allocation is None else allocation.actions[choice.index],
+            propensity=choice.propensity,
+            policy_version=policy.version if allocation is None else allocation.policy_version,
+            allocation_version=0 if allocation is None else allocation.version,
+            seed_epoch=policy.seed_epoch if allocation is None else allocation.seed_epoch,
+            mode=serving.mode,
+            reason=choice.reason,
+            is_randomised=choice.is_randomised,
+            judge_requested=judge_requested(ask.tenant, ask.policy, ask.episode_id, rate),
+            judge_rate=rate,
+            shadow_action=None if allocation is None or choice.shadow is None else allocation.actions[choice.shadow],
+        )
 
     def _remembered(self, ask: Ask, serving: Serving) -> Decided | None:
         """Answer an episode's earlier decision, unless a freeze or bypass came between."""
@@ -201,12 +203,13 @@ class Decide:
             return None
         return Decided(earlier, serving, None, (earlier.propensity,), reused=True)
 
-    def _keep(self, ask: Ask, decided: Decided) -> None:
+    def _kept(self, ask: Ask, decided: Decided) -> Decided:
         self.rows.decision(decided.decision)
         memory = self.memory
         memory[ask.tenant, ask.policy, ask.episode_id] = decided
         if len(memory) > MEMORY:
             memory.popitem(last=False)
+        return decided
 
 
 def judge_requested(tenant: TenantId, policy: PolicyName, episode_id: EpisodeId, rate: float) -> bool:

@@ -1,4 +1,4 @@
-"""Build Decide's answer. What is the same for every draw of one allocation and action is encoded once and merged in."""
+"""Build Decide's answer. What is the same for every draw of one allocation and action is encoded once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,9 @@ from kedge.bandit.v1 import decision_service_pb2, policy_pb2
 from kedge_bandit.adapters.grpc.wire import MODE, REASON, action_message, distribution
 from kedge_bandit.application.decide import Decided
 from kedge_bandit.application.ports import TokenSigner
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dimension import Dimension
+from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import PolicySpec
 
 _EXPIRY_SECONDS = int(timedelta(days=30).total_seconds())
@@ -20,36 +22,29 @@ class DecideAnswers:
     """Answers by allocation; the cache is emptied when it is full, since new allocations replace the old."""
 
     tokens: TokenSigner
-    _fixed: dict[tuple[str, str, int, str], bytes] = field(default_factory=dict)
+    _fixed: dict[tuple[str, str, int, str, tuple[Mode, Reason, float]], bytes] = field(default_factory=dict)
 
     def build(self, decided: Decided) -> decision_service_pb2.DecideResponse:
         """Build the answer of one decision."""
         decision = decided.decision
-        milliseconds = decision.time.timestamp()
-        seconds = int(milliseconds)
-        nanos = decision.time.microsecond * 1000
-        answer = decision_service_pb2.DecideResponse(
-            decision=f"tenants/{decision.tenant}/decisions/{decision.decision_id}",
-            mode=MODE[decision.mode],
-            reason=REASON[decision.reason],
-            is_randomised=decision.is_randomised,
-            judge_requested=decision.judge_requested,
-            judge_rate=decision.judge_rate,
-            decision_token=self.tokens.sign(decision),
-            reused=decided.reused,
-        )
-        answer.decision_time.seconds = seconds
-        answer.decision_time.nanos = nanos
-        answer.expire_time.seconds = seconds + _EXPIRY_SECONDS
-        answer.expire_time.nanos = nanos
-        answer.MergeFromString(self._fixed_part(decided))
+        answer = decision_service_pb2.DecideResponse.FromString(self._fixed_part(decided))
+        answer.decision = f"tenants/{decision.tenant}/decisions/{decision.decision_id}"
+        answer.decision_token = self.tokens.sign(decision)
+        answer.judge_requested = decision.judge_requested
+        answer.reused = decided.reused
+        seconds, nanos = int(decision.time.timestamp()), decision.time.microsecond * 1000
+        time = answer.decision_time
+        time.seconds, time.nanos = seconds, nanos
+        time = answer.expire_time
+        time.seconds, time.nanos = seconds + _EXPIRY_SECONDS, nanos
         return answer
 
     def _fixed_part(self, decided: Decided) -> bytes:
         allocation, decision = decided.allocation, decided.decision
         if allocation is None or decided.vector is not allocation.p:
             return _encode(decided)
-        key = (decision.tenant, decision.policy, allocation.version, decision.action)
+        why = (decision.mode, decision.reason, decision.judge_rate)
+        key = (decision.tenant, decision.policy, allocation.version, decision.action, why)
         found = self._fixed.get(key)
         if found is None:
             if len(self._fixed) >= _CACHED:
@@ -76,6 +71,10 @@ def _encode(decided: Decided) -> bytes:
         bucket=decision.bucket,
         policy_version=decision.policy_version,
         allocation_version=decision.allocation_version,
+        mode=MODE[decision.mode],
+        reason=REASON[decision.reason],
+        is_randomised=decision.is_randomised,
+        judge_rate=decision.judge_rate,
     ).SerializeToString()
 
 

@@ -4,11 +4,13 @@ import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TypeAlias
 
 from kedge.bandit.v1 import decision_pb2, decision_service_pb2_grpc
 from kedge.bandit.v1 import decision_service_pb2 as pb
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.gather import Gather
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
@@ -35,6 +37,9 @@ from kedge_bandit.domain.policy import PolicySpec
 
 _ALLOWED = permissions_of("DecisionService")
 
+_Call: TypeAlias = tuple[pb.DecideRequest, Context, float]
+"""A request, its RPC, and when it came in by the performance counter."""
+
 
 @completing(pb.DESCRIPTOR.services_by_name["DecisionService"])
 @dataclass(slots=True)
@@ -52,11 +57,24 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     answers: DecideAnswers
     telemetry: Telemetry
     _names: dict[str, tuple[TenantId, PolicyName]] = field(default_factory=dict)
+    _gather: Gather[_Call, pb.DecideResponse | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Chain the stages of Decide."""
+        self._gather = Gather(self._ask, self._decide, self._answer)
 
     @answering
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
         """Choose one action for an episode."""
-        begun = perf_counter()
+        call = request, context, perf_counter()
+        at_once = await self._gather(call)
+        if at_once is not None:
+            return at_once
+        _, begun, ask = self._ask(call)
+        return self._answered(request, begun, await self.decide(ask))
+
+    def _ask(self, call: _Call) -> tuple[pb.DecideRequest, float, Ask]:
+        request, context, begun = call
         tenant, policy = self._names.get(request.policy) or self._parse(request.policy)
         self.keyring.require(context, _ALLOWED["Decide"], tenant)
         token = request.decision_token
@@ -70,10 +88,20 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
             earlier=self.tokens.read(token, tenant=tenant) if token else None,
             continues=request.continues_episode,
         )
-        decided = await self.decide(ask)
-        answer = self.answers.build(decided)
+        return request, begun, ask
+
+    def _decide(self, asked: tuple[pb.DecideRequest, float, Ask]) -> tuple[pb.DecideRequest, float, Decided | None]:
+        request, begun, ask = asked
+        return request, begun, self.decide.at_once(ask)
+
+    def _answer(self, decided: tuple[pb.DecideRequest, float, Decided | None]) -> pb.DecideResponse | None:
+        request, begun, at_once = decided
+        return None if at_once is None else self._answered(request, begun, at_once)
+
+    def _answered(self, request: pb.DecideRequest, begun: float, decided: Decided) -> pb.DecideResponse:
         if request.baseline_hash and request.baseline_hash != baseline_hash(decided.serving.policy.spec):
-            self.telemetry.baseline_mismatch(tenant)
+            self.telemetry.baseline_mismatch(decided.decision.tenant)
+        answer = self.answers.build(decided)
         self.telemetry.decided(decided.decision, perf_counter() - begun)
         return answer
 
