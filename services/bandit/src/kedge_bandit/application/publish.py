@@ -65,7 +65,15 @@ def publish(
         return done
     buckets, table = fold.table(as_of)
     digest = evidence_hash(buckets, table, fold.policy.spec.action_keys, as_of)
-    learner = learners[fold.policy.spec.learner]
+    learner = learners.get(fold.policy.spec.learner)
+    if learner is None:
+        done.failures += 1
+        log.error(
+            "allocation.refused",
+            policy=fold.policy.name,
+            reason=f"learner {fold.policy.spec.learner} is not registered",
+        )
+        return done
     made = _Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, spent)
     for bucket in wanted:
         try:

@@ -26,7 +26,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What the command line reads from the environment: KEDGE_ADDRESS, KEDGE_KEY and KEDGE_DATA_DIR.
+    """What the command line reads from the environment: KEDGE_ADDRESS (or KEDGE_HOST and KEDGE_PORT), KEDGE_KEY, KEDGE_DATA_DIR.
 
     Attributes:
         address: of the server, host:port.
@@ -38,10 +38,15 @@ class ClientSettings:
     data_dir: Path
 
 
+def default_address() -> str:
+    """Find the server that the same environment would start: KEDGE_HOST and KEDGE_PORT, or their defaults."""
+    return f"{os.environ.get('KEDGE_HOST', '127.0.0.1')}:{os.environ.get('KEDGE_PORT', '50051')}"
+
+
 def read_client_settings() -> ClientSettings:
     """Read the environment; quick, because the kill switch waits for it."""
     return ClientSettings(
-        address=os.environ.get("KEDGE_ADDRESS", "127.0.0.1:50051"),
+        address=os.environ.get("KEDGE_ADDRESS") or default_address(),
         key=os.environ.get("KEDGE_KEY", ""),
         data_dir=Path(os.environ.get("KEDGE_DATA_DIR", "build/kedge")),
     )

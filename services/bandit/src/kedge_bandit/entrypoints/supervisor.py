@@ -1,5 +1,6 @@
 """Run server, worker and web as children: restart the one that dies, stop all of them together."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,11 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import IO
 
 PROCESSES = ("server", "worker", "web")
 _BACKOFF_SECONDS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 _STOP_SECONDS = 20.0
 _HEALTHY_SECONDS = 10.0
+
+
+class AlreadyRunning(Exception):
+    """Refuse to supervise a data folder that a living supervisor holds; the lock dies with its holder."""
 
 
 @dataclass(slots=True)
@@ -42,10 +48,21 @@ class Supervisor:
     names: Sequence[str] = PROCESSES
     stopping: Event = field(default_factory=Event)
     _children: list[Child] = field(default_factory=list)
+    _lock: IO[str] | None = None
 
     def start(self) -> None:
-        """Start every child."""
+        """Start every child.
+
+        Raises:
+            AlreadyRunning: another supervisor that is alive holds the folder.
+        """
         self.run_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.run_dir / "supervisor.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = self.run_dir.parent
+            raise AlreadyRunning(f"another `kedge serve` runs over {holder}: end it, or set KEDGE_DATA_DIR") from error
         if self.log_dir is not None:
             self.log_dir.mkdir(parents=True, exist_ok=True)
         self._end_leftovers()

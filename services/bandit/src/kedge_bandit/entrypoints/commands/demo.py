@@ -8,6 +8,7 @@ line's own.
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from kedge_bandit.entrypoints.supervisor import Supervisor
 READY_SECONDS = 60.0
 SETTLE_SECONDS = 180.0
 REPLAYED = 1_000
+MARKER = ".kedge-demo"
 PLAYERS = ("server", "worker")
 """The demo speaks gRPC alone."""
 BECAUSE_FREEZE = "demo: show that one command stops everything a tenant learns"
@@ -80,7 +82,9 @@ class Stage:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the run; emptied first.")] = Path("build/demo"),
+    out: Annotated[Path, typer.Option(help="Folder of the run; one of an earlier demo is emptied first.")] = Path(
+        "build/demo"
+    ),
     scale: Annotated[float, typer.Option(help="Share of the traffic to play, for trials.")] = 1.0,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
@@ -90,8 +94,9 @@ def demo(
     if find_spec("kedge_demo") is None:
         raise typer.BadParameter("the package kedge-demo is not installed: run `make setup`")
     begun = time.monotonic()
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    _empty(out)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     settings = read_settings().model_copy(
         update={
             "data_dir": out / "data",
@@ -118,6 +123,20 @@ def demo(
     console.print(f"done in {time.monotonic() - begun:.0f} s: {out / 'report.json'} and {out / 'report.html'}")
     if as_json:
         sys.stdout.write(json.dumps(report) + "\n")
+
+
+def _empty(out: Path) -> None:
+    """Empty the folder of an earlier demo; refuse one that holds something else."""
+    if out.exists() and any(out.iterdir()) and not (out / MARKER).exists():
+        raise typer.BadParameter(f"{out} holds files that no demo made: name another folder, or empty it yourself")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / MARKER).write_text("kedge demo may empty this folder\n", encoding="ascii")
+
+
+def _interrupt(*_: object) -> None:
+    """End as Ctrl-C does: everything that was started is stopped."""
+    raise KeyboardInterrupt
 
 
 def _stage(out: Path, settings: Settings, database: ReadyDatabase, console: Console) -> Stage:
@@ -152,6 +171,11 @@ def _story(stage: Stage, scale: float) -> Any:
     freeze = _freeze(stage, next(iter(policies)), keys)
     (out / "facts.json").write_text(json.dumps({"proofs": proofs, "freeze": freeze}, indent=2), encoding="utf-8")
     stage.console.rule("report")
+    if scale < 1:
+        stage.console.print(
+            "[yellow]a trial: most of this traffic is spent behind the first floor, too little to learn from;"
+            " the whole run is what the figures are about"
+        )
     stage.module("kedge_demo.report", "--out", str(out), "--facts", str(out / "facts.json"), loud=True)
     return json.loads((out / "report.json").read_text(encoding="utf-8"))
 

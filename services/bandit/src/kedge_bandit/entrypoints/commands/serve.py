@@ -7,7 +7,7 @@ from rich.console import Console
 
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.settings import Settings, read_settings
-from kedge_bandit.entrypoints.supervisor import PROCESSES, Supervisor, child_environment
+from kedge_bandit.entrypoints.supervisor import PROCESSES, AlreadyRunning, Supervisor, child_environment
 
 
 def serve() -> None:
@@ -18,7 +18,11 @@ def serve() -> None:
     try:
         supervisor = supervise(settings, database, said=lambda line: console.print(f"[yellow]{line}"))
         supervisor.stop_on_signals()
-        supervisor.start()
+        try:
+            supervisor.start()
+        except AlreadyRunning as error:
+            console.print(f"error: {error}", style="red", markup=False)
+            raise SystemExit(1) from error
         console.print(f"gRPC on {settings.host}:{settings.port}, REST on http://{settings.host}:{settings.web_port}")
         console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends")
         try:
