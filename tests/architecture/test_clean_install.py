@@ -61,7 +61,17 @@ def empty_environment(tmp_path_factory: pytest.TempPathFactory, wheels: list[Pat
     folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", str(folder))
     python = str(folder / "bin" / "python")
-    run(UV, "pip", "sync", "--quiet", "--python", python, "--require-hashes", "requirements/bandit.lock")
+    run(
+        UV,
+        "--system-certs",
+        "pip",
+        "sync",
+        "--quiet",
+        "--python",
+        python,
+        "--require-hashes",
+        "requirements/bandit.lock",
+    )
     run(UV, "pip", "install", "--quiet", "--python", python, "--no-deps", "--no-index", *map(str, wheels))
     return python
 

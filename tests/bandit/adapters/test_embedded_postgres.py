@@ -133,6 +133,7 @@ def test_what_was_committed_before_kill_9_of_the_server_is_there_after_the_next_
 def test_a_server_that_died_below_a_service_that_does_not_reap_it_is_replaced(place: Place) -> None:
     with place.service() as (process, pid, _):
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid)
         zombie = look_up(pid)

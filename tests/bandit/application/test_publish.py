@@ -253,3 +253,17 @@ async def test_a_mode_from_outside_the_database_stops_learning_while_it_lasts(
 
     await scene.learn()
     assert (await scene.episode("e1")).weight == 1.0
+
+
+async def test_a_policy_whose_learner_is_not_registered_publishes_nothing_and_stops_nobody_else(scene: Scene) -> None:
+    await scene.play(*scene.turn("e1"))
+    before = len(await allocations(scene))
+    a_second_passes(scene)
+    scene.write(*scene.turn("e2"))
+
+    passed = await Learn(ledgers=scene.ledgers, learners={})(scene.tenant)
+
+    assert passed is not None
+    assert passed.failures == 1
+    assert len(await allocations(scene)) == before
+    assert (await scene.counts())["SETTLED"] == 2

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -63,33 +63,34 @@ def publish(
     wanted = _buckets(fold) if everything else _grown(fold, now)
     if not wanted or (record.learning_held is not None and not is_new and not done.events):
         return done
-    buckets, table = fold.table(as_of)
-    digest = evidence_hash(buckets, table, fold.policy.spec.action_keys, as_of)
     learner = learners.get(fold.policy.spec.learner)
     if learner is None:
         done.failures += 1
-        log.error(
-            "allocation.refused",
-            policy=fold.policy.name,
-            reason=f"learner {fold.policy.spec.learner} is not registered",
-        )
+        log.error("allocation.refused", policy=fold.policy.name, reason="LEARNER_NOT_REGISTERED")
         return done
-    made = _Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, spent)
-    for bucket in wanted:
-        try:
-            allocation = made.allocation(bucket, record.allocation_version + 1)
-        except KedgeError as error:
-            done.failures += 1
-            log.error("allocation.refused", policy=fold.policy.name, bucket=bucket, reason=error.reason)
-            continue
-        record.allocation_version += 1
-        done.allocations.append(allocation)
-        made.note(bucket, allocation)
+    buckets, table = fold.table(as_of)
+    digest = evidence_hash(buckets, table, fold.policy.spec.action_keys, as_of)
+    _make(_Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, spent), wanted, done)
     if not done.failures:
         record.policy_version = fold.policy.version
         record.budget_spent = spent
     fold.is_touched = True
     return done
+
+
+def _make(making: "_Making", wanted: Iterable[str], done: Published) -> None:
+    """Make the allocations of the wanted buckets; one that fails its checks leaves the old one standing."""
+    record = making.fold.record.policy
+    for bucket in wanted:
+        try:
+            allocation = making.allocation(bucket, record.allocation_version + 1)
+        except KedgeError as error:
+            done.failures += 1
+            log.error("allocation.refused", policy=making.fold.policy.name, bucket=bucket, reason=error.reason)
+            continue
+        record.allocation_version += 1
+        done.allocations.append(allocation)
+        making.note(bucket, allocation)
 
 
 def _buckets(fold: PolicyFold) -> list[str]:

@@ -26,7 +26,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What the command line reads from the environment: KEDGE_ADDRESS (or KEDGE_HOST and KEDGE_PORT), KEDGE_KEY, KEDGE_DATA_DIR.
+    """What the command line reads: KEDGE_ADDRESS (or KEDGE_HOST and KEDGE_PORT), KEDGE_KEY and KEDGE_DATA_DIR.
 
     Attributes:
         address: of the server, host:port.

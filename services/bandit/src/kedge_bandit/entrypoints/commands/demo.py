@@ -97,16 +97,7 @@ def demo(
     _empty(out)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    settings = read_settings().model_copy(
-        update={
-            "data_dir": out / "data",
-            "port": _free_port(),
-            "web_port": _free_port(),
-            "metrics_port": _free_port(),
-            "worker_metrics_port": _free_port(),
-            "log_level": "WARNING",
-        }
-    )
+    settings = _settings(out)
     database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
     supervisor = supervise(
         settings, database, said=lambda line: console.print(f"[yellow]{line}"), log_dir=out / "logs", names=PLAYERS
@@ -123,6 +114,12 @@ def demo(
     console.print(f"done in {time.monotonic() - begun:.0f} s: {out / 'report.json'} and {out / 'report.html'}")
     if as_json:
         sys.stdout.write(json.dumps(report) + "\n")
+
+
+def _settings(out: Path) -> Settings:
+    """Keep everything of the run in its folder, on ports that nobody uses."""
+    ports = {name: _free_port() for name in ("port", "web_port", "metrics_port", "worker_metrics_port")}
+    return read_settings().model_copy(update={"data_dir": out / "data", "log_level": "WARNING", **ports})
 
 
 def _empty(out: Path) -> None:
