@@ -2,6 +2,8 @@
 
 import pytest
 
+from kedge_bandit.application.ports import OutcomeEvent
+from kedge_bandit.domain.outcome import SignalKind, VetoReason
 from kedge_bandit.domain.switch import QuarantineChoice
 from tests.bandit.application.scene import LEAKED, Scene, near
 
@@ -63,6 +65,24 @@ async def test_drop_keeps_the_rows_with_weight_0_and_nothing_more_is_learned_of_
     assert (corrected.weight, corrected.reward, corrected.quarantined) == (1.0, 0.9, False)
     assert scene.cells() == before
     assert (await scene.rebuilt()).agrees
+
+
+async def test_a_veto_is_never_dropped_whether_it_comes_during_the_freeze_or_later(scene: Scene) -> None:
+    await scene.play(*scene.turn("during"), *scene.turn("later"))
+    await scene.freeze()
+    await scene.play(leak(scene, "during"), scene.thumb("later", 1.0))
+    await scene.unfreeze(QuarantineChoice.DROP)
+    await scene.play(leak(scene, "later"))
+
+    for name in ("during", "later"):
+        found = await scene.episode(name)
+        assert (found.state, found.reward, found.veto_reasons) == ("VETOED", 0.0, ("GUARDRAIL_PII",))
+    assert scene.vetoes("large")[1] == pytest.approx(2.0, rel=1e-6)
+    assert (await scene.rebuilt()).agrees
+
+
+def leak(scene: Scene, episode: str) -> OutcomeEvent:
+    return scene.outcome(episode, 0.0, signal=SignalKind.SAFETY, veto_reason=VetoReason.GUARDRAIL_PII)
 
 
 async def test_keep_leaves_the_evidence_where_it_is_for_a_later_replay(scene: Scene) -> None:

@@ -202,6 +202,14 @@ def test_an_outcome_before_its_decision_is_refused_beyond_what_two_clocks_may_di
         check_observed_time(seen, decision_time=NOON + MAX_SKEW + timedelta(microseconds=1), now=NOON)
 
 
+def test_a_time_at_the_edge_of_the_calendar_is_refused_and_does_not_overflow() -> None:
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    seen = Outcome(key="k", signal=SignalKind.COST, source="app", observed_time=first, value=0.1)
+    check_observed_time(seen, decision_time=first, now=NOON)
+    with pytest.raises(OutcomeTimeOutOfRange):
+        check_observed_time(seen, decision_time=NOON, now=NOON)
+
+
 @given(outcomes())
 def test_an_outcome_survives_json(outcome: Outcome) -> None:
     adapter = TypeAdapter(Outcome)

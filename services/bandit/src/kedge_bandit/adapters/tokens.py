@@ -19,7 +19,7 @@ from kedge_bandit.domain.mode import Mode
 _VERSION: Final = 1
 _MAC_BYTES: Final = 16
 _HEAD_BYTES: Final = 2 + _MAC_BYTES
-_MAX_BYTES: Final = 16_384
+_MAX_BYTES: Final = 65_536
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 

@@ -15,7 +15,7 @@ from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, VerdictNote
 from kedge_bandit.domain.policy import PolicySpec
-from kedge_bandit.domain.reward import Reward, Verdict, contribution, lacks_safety_verdict
+from kedge_bandit.domain.reward import Reward, Verdict, Veto, contribution, lacks_safety_verdict
 from kedge_bandit.domain.settlement import (
     EXPIRY,
     Arrival,
@@ -94,6 +94,8 @@ def rule(task: Task, fold: PolicyFold, *, now: datetime) -> Ruling:
     file.state = episode_state(settlement)
     if isinstance(settlement, Cancelled) and task.previous is None:
         return Ruling(late=late)
+    if isinstance(settlement, Settled) and isinstance(settlement.verdict, Veto) and not fold.mode.stops_time:
+        file.dossier = replace(file.dossier, dropped=False)  # nothing that a person chose lifts a veto
     draft = _draft(task, chosen, settlement, fold)
     lacks = None
     if is_first and isinstance(settlement, Settled) and file.dossier.objection(fold.live) is None:
@@ -132,14 +134,15 @@ def _without_decision(file: EpisodeFile, spec: PolicySpec, now: datetime) -> Non
 def _admitted(task: Task, draft: EvidenceEntry, fold: PolicyFold) -> EvidenceEntry | None:
     """Hold back what must not move the belief, and what says nothing new."""
     file, previous = task.file, task.previous
-    if file.dossier.dropped and previous is not None and previous.moves_belief:
+    is_overriding = draft.vetoed and not fold.mode.stops_time
+    if file.dossier.dropped and previous is not None and previous.moves_belief and not is_overriding:
         file.quarantined = False
         return None
     if previous is not None and draft.says_the_same_as(previous):
         file.quarantined = file.quarantined and not task.is_released
         return None
     moves = draft.moves_belief or (previous is not None and previous.moves_belief)
-    found = stance(task, fold) if moves else Stance.LEARN
+    found = stance(task, fold) if moves and not is_overriding else Stance.LEARN
     if found is Stance.LEARN:
         file.quarantined = False
         return draft

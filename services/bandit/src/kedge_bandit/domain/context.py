@@ -11,6 +11,8 @@ from kedge_bandit.domain.errors import ContextTooLarge, InvalidPolicy, InvalidVa
 
 MAX_FEATURES = 64
 MAX_VALUE_BYTES = 256
+MAX_BUCKET_BYTES = 1_500
+"""Longest name of a bucket: it is a key in the store."""
 OTHER = "~other"
 MISSING = "~missing"
 
@@ -78,11 +80,22 @@ class NumericFeature:
 Feature = CategoricalFeature | NumericFeature
 
 
+def _longest(feature: Feature) -> int:
+    """Bytes of the longest part that a feature can have in a bucket's name, with its own name."""
+    parts = [_escape(value) for value in feature.values] if isinstance(feature, CategoricalFeature) else ["00"]
+    return len(feature.name) + 2 + max(len(part.encode()) for part in (*parts, MISSING))
+
+
 def check_features(features: tuple[Feature, ...]) -> None:
     """Refuse a declaration with bad or repeated names, or with more than 16 features."""
     names = [feature.name for feature in features]
     if len(names) > 16 or len(set(names)) != len(names):
         raise InvalidPolicy("declare at most 16 features, each name once")
+    longest = sum(map(_longest, features))
+    if longest > MAX_BUCKET_BYTES:
+        raise InvalidPolicy(
+            f"a bucket's name could have {longest} bytes, at most {MAX_BUCKET_BYTES}: shorten the values"
+        )
     for name in names:
         if not _FEATURE_NAME.match(name):
             raise InvalidPolicy(f"feature name {name[:80]!r}: use 1 to 64 characters of [a-z0-9_]")

@@ -89,10 +89,18 @@ def parse_decision(name: str) -> tuple[TenantId, DecisionId]:
 def made_at(decision: DecisionId) -> datetime:
     """Read when a decision was made from its UUIDv7, to the millisecond.
 
+    Raises:
+        InvalidName: its time is beyond the year 9999.
+
     >>> made_at(decision_id(1_700_000_000_123, 0)).isoformat()
     '2023-11-14T22:13:20.123000+00:00'
     """
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(decision[:8] + decision[9:13], 16))
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(decision[:8] + decision[9:13], 16))
+    except OverflowError as error:
+        raise InvalidName(
+            "decision", decision, "the id that Decide answered: its time is beyond the year 9999"
+        ) from error
 
 
 def decision_id(milliseconds: int, randomness: int) -> DecisionId:

@@ -203,8 +203,9 @@ def check_observed_time(outcome: Outcome, *, decision_time: datetime, now: datet
     >>> seen = Outcome(key="k", signal=SignalKind.COST, source="app", observed_time=noon, value=0.01)
     >>> check_observed_time(seen, decision_time=noon, now=noon)
     """
-    earliest, latest = decision_time - MAX_SKEW, now + MAX_AHEAD
-    if not earliest <= outcome.observed_time <= latest:
+    # Differences, because a time near year 1 has none five seconds before it.
+    ahead, behind = outcome.observed_time - now, decision_time - outcome.observed_time
+    if ahead > MAX_AHEAD or behind > MAX_SKEW:
         raise OutcomeTimeOutOfRange(
-            key=outcome.key, observed_time=outcome.observed_time, earliest=earliest, latest=latest
+            key=outcome.key, observed_time=outcome.observed_time, earliest=decision_time, latest=now + MAX_AHEAD
         )

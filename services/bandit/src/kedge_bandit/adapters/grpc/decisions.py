@@ -1,7 +1,7 @@
 """Serve DecisionService."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeAlias
@@ -24,7 +24,7 @@ from kedge_bandit.application.record import EpisodeReport, RecordEpisode
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.eligibility import PLAIN, Wish
-from kedge_bandit.domain.errors import IdempotencyConflict
+from kedge_bandit.domain.errors import IdempotencyConflict, InvalidValue
 from kedge_bandit.domain.identifiers import (
     EpisodeId,
     PolicyName,
@@ -32,10 +32,13 @@ from kedge_bandit.domain.identifiers import (
     parse_decision,
     parse_policy,
     parse_tenant,
+    text_id,
 )
 from kedge_bandit.domain.policy import PolicySpec
 
 _ALLOWED = permissions_of("DecisionService")
+MAX_KEYS = 64
+MAX_KEY_CHARACTERS = 256
 
 _Call: TypeAlias = tuple[pb.DecideRequest, Context, float]
 """A request, its RPC, and when it came in by the performance counter."""
@@ -117,7 +120,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
                 request_id=request.request_id,
                 episode_id=EpisodeId(request.episode_id),
                 context=context_of(request.context),
-                wish=Wish(available=tuple(request.available_action_keys), best=True),
+                wish=Wish(available=_keys(request.available_action_keys), best=True),
             )
         )
         return pb.BestActionResponse(decision=self.answers.build(decided), mean=_mean(decided))
@@ -189,7 +192,9 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
         tenant = parse_tenant(request.parent)
         self.keyring.require(context, _ALLOWED["GetArm"], tenant)
         async with self.ledgers.open(tenant) as ledger:
-            return pb.GetArmResponse(arm=arm_message(await ledger.policies.arm(request.content_hash)))
+            return pb.GetArmResponse(
+                arm=arm_message(await ledger.policies.arm(text_id(request.content_hash, field="content_hash")))
+            )
 
     @answering
     async def WatchArms(self, request: pb.WatchArmsRequest, context: Context) -> AsyncIterator[pb.WatchArmsResponse]:
@@ -242,11 +247,19 @@ def _wish(request: pb.DecideRequest) -> Wish:
     ):
         return PLAIN
     return Wish(
-        available=tuple(request.available_action_keys),
+        available=_keys(request.available_action_keys),
         pinned=request.pinned_action_key,
         no_exploration=request.no_exploration,
         in_tool_loop=request.in_tool_loop,
     )
+
+
+def _keys(keys: Sequence[str]) -> tuple[str, ...]:
+    """Bound what is drawn from and signed: no policy has more actions, no action a longer key."""
+    if len(keys) > MAX_KEYS or any(len(key) > MAX_KEY_CHARACTERS or "\0" in key for key in keys):
+        limit = f"at most {MAX_KEYS} keys of {MAX_KEY_CHARACTERS} characters"
+        raise InvalidValue("available_action_keys", "too many or too long", limit)
+    return tuple(keys)
 
 
 def _mean(decided: Decided) -> float:

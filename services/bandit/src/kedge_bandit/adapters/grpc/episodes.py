@@ -26,7 +26,7 @@ from kedge_bandit.application.import_episodes import ImportedEpisode, ImportEpis
 from kedge_bandit.application.ports import Ledgers, LoggedDecision
 from kedge_bandit.application.record import EpisodeReport, RecordEpisode
 from kedge_bandit.domain.errors import IdempotencyConflict, KedgeError
-from kedge_bandit.domain.identifiers import EpisodeId, parse_policy
+from kedge_bandit.domain.identifiers import EpisodeId, parse_policy, text_id
 from kedge_bandit.domain.policy import Policy
 
 _ALLOWED = permissions_of("EpisodeService")
@@ -76,7 +76,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
         tenant, policy = parse_policy(request.policy)
         self.keyring.require(context, _ALLOWED["GetEpisode"], tenant)
         async with self.ledgers.open(tenant) as ledger:
-            record = await ledger.decisions.episode(policy, EpisodeId(request.episode_id))
+            record = await ledger.decisions.episode(policy, EpisodeId(text_id(request.episode_id, field="episode_id")))
         return pb.GetEpisodeResponse(episode=episode_message(tenant, record))
 
     @answering

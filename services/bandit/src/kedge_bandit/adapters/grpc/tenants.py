@@ -11,7 +11,7 @@ from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, role_of, tenant_message
 from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
 from kedge_bandit.domain.api_key import split_key
-from kedge_bandit.domain.identifiers import parse_tenant
+from kedge_bandit.domain.identifiers import parse_tenant, text_id
 
 _ALLOWED = permissions_of("TenantService")
 
@@ -40,7 +40,8 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         """List tenants by name; the page token is the last name."""
         self.keyring.require(context, _ALLOWED["ListTenants"], None)
         size = page_size_of(request.page_size)
-        found = await self.tenants(after=request.page_token, limit=size + 1)
+        after = text_id(request.page_token, field="page_token") if request.page_token else ""
+        found = await self.tenants(after=after, limit=size + 1)
         return pb.ListTenantsResponse(
             tenants=[tenant_message(tenant) for tenant in found[:size]],
             next_page_token=found[size - 1].name if len(found) > size else "",

@@ -21,6 +21,7 @@ from kedge_bandit.domain.episode import (
 from kedge_bandit.domain.errors import TrajectoryInvalid
 
 MAX_STEPS = 1_000
+MAX_NAME_BYTES = 512
 
 _K = TypeVar("_K", bound=int)
 _E = TypeVar("_E")
@@ -45,7 +46,7 @@ def trajectory_of(message: episode_pb2.Trajectory) -> Trajectory:
         llm_calls=tuple(_llm_call(call) for call in message.llm_calls),
         tool_calls=tuple(
             ToolCall(
-                tool_name=call.tool_name,
+                tool_name=_name(call.tool_name, "tool call", "tool_name"),
                 verifier_verdict=_known(_VERIFIER, call.verifier_verdict, "tool call", "verifier_verdict")
                 if call.verifier_verdict
                 else None,
@@ -59,7 +60,10 @@ def trajectory_of(message: episode_pb2.Trajectory) -> Trajectory:
             for event in message.guardrail_events
         ),
         approvals=tuple(
-            Approval(subject=item.subject, verdict=_known(_APPROVAL, item.verdict, "approval", "verdict"))
+            Approval(
+                subject=_name(item.subject, "approval", "subject"),
+                verdict=_known(_APPROVAL, item.verdict, "approval", "verdict"),
+            )
             for item in message.approvals
         ),
         assertions=tuple(
@@ -78,12 +82,21 @@ def trajectory_of(message: episode_pb2.Trajectory) -> Trajectory:
 
 def _llm_call(message: episode_pb2.LlmCall) -> LlmCall:
     return LlmCall(
-        model_id=message.model_id,
+        model_id=_name(message.model_id, "LLM call", "model_id"),
         prompt_tokens=message.prompt_tokens,
         completion_tokens=message.completion_tokens,
         cost_usd=message.cost_usd if message.HasField("cost_usd") else None,
         latency_ms=message.latency_ms if message.HasField("latency_ms") else None,
     )
+
+
+def _name(text: str, step: str, field: str) -> str:
+    """Bound a name: it becomes a key in the store."""
+    if len(text.encode()) > MAX_NAME_BYTES or "\0" in text:
+        raise TrajectoryInvalid(
+            step=step, field=field, problem=f"is over {MAX_NAME_BYTES} bytes or holds a zero character"
+        )
+    return text
 
 
 def _known(table: Mapping[_K, _E], number: _K, step: str, field: str) -> _E:

@@ -29,6 +29,7 @@ from kedge_bandit.domain.published import Allocation
 
 LEASE_SECONDS = 5.0
 POLL_SECONDS = 1.0
+RETRY_SECONDS = 0.2
 CHANNEL = "kedge_serving"
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class ReplicaSnapshot:
 
     @property
     def stale(self) -> bool:
-        """Whether neither NOTIFY nor poll has succeeded within the lease."""
+        """Whether no poll has succeeded within the lease; a NOTIFY renews one tenant, not the whole view."""
         return monotonic() - self._refreshed > LEASE_SECONDS
 
     @property
@@ -133,9 +134,9 @@ class ReplicaSnapshot:
                     await self.refresh()
                 else:
                     await self._reload_dirty()
-                self._refreshed = monotonic()
             except (KedgeError, DBAPIError, OSError) as error:
                 log.warning("snapshot.not_refreshed", error=type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS)
             self._wake.clear()
             if self._dirty:
                 continue

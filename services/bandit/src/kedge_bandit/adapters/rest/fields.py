@@ -70,7 +70,11 @@ def find_field(message: Descriptor, name: str, at: str) -> FieldDescriptor:
     names = [each.json_name for each in message.fields]
     near = difflib.get_close_matches(name, names, n=1) if len(name) <= 64 else []
     hint = f"did you mean {near[0]!r}?" if near else f"its fields: {_listed(names) or 'none'}."
-    raise refuse(Reason.UNKNOWN_FIELD, f"{shown(at)} is not a field of {message.name}; {hint}", field=at[:200])
+    raise refuse(
+        Reason.UNKNOWN_FIELD,
+        f"{shown(at)} is not a field of {message.name}; {hint}",
+        field=at[:200].encode(errors="replace").decode(),
+    )
 
 
 def is_map(field: FieldDescriptor) -> bool:

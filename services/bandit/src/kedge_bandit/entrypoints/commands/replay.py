@@ -44,7 +44,7 @@ def replay(
 
 async def _replayed(tenant: TenantId, policy: str, size: int) -> list[Replayed]:
     async with _database() as ledgers:
-        names = [policy_name(policy)] if policy else await _policies(ledgers, tenant)
+        names = [await _existing(ledgers, tenant, policy_name(policy))] if policy else await _policies(ledgers, tenant)
         replays = Replay(ledgers)
         done: list[Replayed] = []
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -58,11 +58,19 @@ async def _policies(ledgers: PostgresLedgers, tenant: TenantId) -> Sequence[Poli
         return [policy.name for policy in await ledger.policies.list()]
 
 
+async def _existing(ledgers: PostgresLedgers, tenant: TenantId, name: PolicyName) -> PolicyName:
+    async with ledgers.open(tenant) as ledger:
+        return (await ledger.policies.get(name)).name
+
+
 @asynccontextmanager
 async def _database() -> AsyncIterator[PostgresLedgers]:
     """Open the database itself: the given one, or the embedded one beside whoever else uses it."""
     settings = read_settings()
-    embedded = None if settings.database_url else EmbeddedPostgres(settings.data_dir / "postgres")
+    folder = settings.data_dir / "postgres"
+    if not settings.database_url and not folder.exists():
+        raise typer.BadParameter(f"there is no database in {folder}: set KEDGE_DATABASE_URL or KEDGE_DATA_DIR")
+    embedded = None if settings.database_url else EmbeddedPostgres(folder)
     url = settings.database_url if embedded is None else await asyncio.to_thread(embedded.start)
     engine = engine_of(url)
     try:
