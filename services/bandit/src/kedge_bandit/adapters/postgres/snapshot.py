@@ -111,14 +111,15 @@ class ReplicaSnapshot:
             try:
                 async with await self.listen() as connection:
                     await connection.execute(f"LISTEN {CHANNEL}")
-                    self._mark(None)
+                    self.wake()
                     async for notice in connection.notifies():
-                        self._mark(notice.payload)
+                        self.wake(notice.payload)
             except (psycopg.Error, OSError) as error:
                 log.warning("listen.lost", error=type(error).__name__)
                 await asyncio.sleep(POLL_SECONDS)
 
-    def _mark(self, tenant: str | None) -> None:
+    def wake(self, tenant: str | None = None) -> None:
+        """Note news of a tenant, or that some of any tenant may have been missed."""
         if tenant is None:
             self._dirty.update(self._tenants)
         else:

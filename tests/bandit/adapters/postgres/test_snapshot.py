@@ -1,0 +1,37 @@
+"""A replica's view renews its lease by reading the database, and by nothing else."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.domain.mode import Mode
+
+NOWHERE = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
+
+
+async def never() -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    raise psycopg.OperationalError("there is no database")
+
+
+async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
+    engine = create_async_engine(NOWHERE)
+    snapshot = ReplicaSnapshot(
+        engine=engine,
+        ledgers=PostgresLedgers(engine),
+        listen=never,
+        clock=DatabaseClock(),
+        override=lambda: Mode.APPLY,
+        keys_changed=lambda _keys: None,
+    )
+    running = asyncio.create_task(snapshot.run())
+    for _ in range(20):
+        snapshot.wake()
+        await asyncio.sleep(0.02)
+        assert snapshot.stale
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await engine.dispose()
