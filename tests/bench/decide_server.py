@@ -14,7 +14,7 @@ import grpc
 import uvloop
 
 from kedge_bandit.entrypoints.logs import set_up_logs
-from kedge_bandit.entrypoints.server import DRAIN_SECONDS, make_server
+from kedge_bandit.entrypoints.server import DRAIN_SECONDS, make_server, spare_the_collector
 from kedge_bandit.entrypoints.settings import read_settings
 from kedge_bandit.entrypoints.wiring import build_replica
 
@@ -56,6 +56,7 @@ async def serve() -> None:
     await replica.snapshot.refresh()
     refreshing = asyncio.create_task(replica.snapshot.run())
     writing = asyncio.create_task(replica.writer.run())
+    spare_the_collector()
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
