@@ -11,6 +11,8 @@ from tests.bench.registry import BENCHES
 from tests.bench.runner import as_json, run_benches, succeeded
 
 FOLDER = Path("build/bench")
+WIDTH = 130
+"""Columns where the output is no terminal."""
 
 
 def main(argv: list[str]) -> int:
@@ -21,6 +23,8 @@ def main(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     chosen = {name: bench for name, bench in BENCHES.items() if asked.only in (None, name)}
     console = Console(stderr=asked.json)
+    if not console.is_terminal:
+        console = Console(stderr=asked.json, width=WIDTH)
     finished = run_benches(chosen, folder=FOLDER, console=console)
     if asked.json:
         sys.stdout.write(json.dumps([as_json(bench) for bench in finished], indent=1) + "\n")
