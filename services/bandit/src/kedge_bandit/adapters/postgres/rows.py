@@ -42,14 +42,13 @@ class Row:
 
 def decision_row(decision: Decision) -> dict[str, object]:
     """Columns of a decision."""
-    context = decision.context
     return {
         "decision_id": decision.decision_id,
         "decision_time": decision.time,
         "policy": decision.policy,
         "episode_id": decision.episode_id,
         "request_id": decision.request_id,
-        "context": None if context is None else {"categories": context.categories, "numbers": context.numbers},
+        "context": decision.context,
         "bucket": decision.bucket,
         "available": decision.available,
         "action": decision.action,
