@@ -7,6 +7,7 @@ has 16 Gauss-Legendre nodes; F at the nodes is the running integral of the Legen
 integration), so `betainc` is needed at one point only. Absolute error at most 2e-11 for shapes from 0.05 to 1e9.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +20,11 @@ from kedge_bandit.domain.errors import NumericalFailure
 SMALLEST_SHAPE = 0.05
 SUM_TOLERANCE = 1e-6
 
-_EDGE = 32.0  # integrate until every density has fallen by e^-32 from its mode
-_NEIGHBOURHOOD = 50.0  # a belief sets the panel width until its density has fallen by e^-50
+# Integrate until every density has fallen by e^-32 from its mode; a belief sets the panel width until e^-50.
+_DROPS = np.array([[32.0], [50.0]])
 _SCALES_PER_PANEL = 3.0
 _WIDEST_PANEL = 6.0  # half the convergence comes from the poles of 1/(1+e^t) at ±iπ, so panels near 0 stay short
-_GRID = 48
+_GRID = np.linspace(0.0, 1.0, 48)
 _OVERFLOW = 700.0  # e^709 is the largest double; densities are below e^-35 there for shapes >= 0.05
 
 _NODES, _WEIGHTS = legendre.leggauss(16)
@@ -53,35 +54,41 @@ class _LogitBetas:
     share: FloatArray
     mode: FloatArray
     curvature: FloatArray
+    log_top: FloatArray
 
     @classmethod
     def of(cls, a: FloatArray, b: FloatArray) -> "_LogitBetas":
         n = a + b
-        return cls(a, b, n, a / n, np.log(a / b), a * (b / n))
+        curvature = a * (b / n)
+        of_n, of_a, of_b = _stirling(np.stack([n, a, b]))
+        log_top = 0.5 * np.log(curvature / (2.0 * np.pi)) + of_n - of_a - of_b
+        return cls(a, b, n, a / n, np.log(a / b), curvature, log_top)
 
-    def spans(self, drop: float) -> tuple[FloatArray, FloatArray]:
-        """Bound the two points [K] beyond which log f is more than `drop` under its mode."""
-        return self.mode - self._reach(drop, self.b / self.n), self.mode + self._reach(drop, self.share)
+    def spans(self) -> tuple[FloatArray, FloatArray]:
+        """Bound the points [2, K] below and above which log f is more than each of _DROPS under its mode."""
+        below, above = self._reach(np.stack([self.b / self.n, self.share]))
+        return self.mode - below, self.mode + above
 
-    def _reach(self, drop: float, share: FloatArray) -> FloatArray:
-        """Bound the distance d at which n·log1p(share·expm1(d)) − n·share·d = drop.
+    def _reach(self, share: FloatArray) -> FloatArray:
+        """Bound the distances d [2, 2, K] at which n·log1p(share·expm1(d)) − n·share·d equals a drop.
 
         The left side is at least v·d²/(2 + share·d) with v the curvature, which is sharp for Gaussian and exponential
         tails; one fixed-point step from there makes it sharp for double-exponential ones.
+
+        Args:
+            share: b/n and a/n [2, K].
         """
-        k = drop * share
-        far = (k + np.sqrt(k * k + 8.0 * drop * self.curvature)) / (2.0 * self.curvature)
+        share = share[:, None]
+        k = _DROPS * share
+        far = (k + np.sqrt(k * k + (8.0 * _DROPS) * self.curvature)) / (2.0 * self.curvature)
         with np.errstate(over="ignore"):
-            return np.minimum(far, np.log1p(np.expm1(drop / self.n + share * far) / share))
+            return np.minimum(far, np.log1p(np.expm1(_DROPS / self.n + share * far) / share))
 
     def density(self, t: FloatArray) -> FloatArray:
         """Evaluate f [K, T] at the points t [T]."""
-        log_top = (
-            0.5 * np.log(self.curvature / (2.0 * np.pi)) + _stirling(self.n) - _stirling(self.a) - _stirling(self.b)
-        )
         d = np.minimum(t - self.mode[:, None], _OVERFLOW)
         return np.exp(
-            self.a[:, None] * d - self.n[:, None] * np.log1p(self.share[:, None] * np.expm1(d)) + log_top[:, None]
+            self.a[:, None] * d - self.n[:, None] * np.log1p(self.share[:, None] * np.expm1(d)) + self.log_top[:, None]
         )
 
     def below(self, t: float) -> FloatArray:
@@ -99,28 +106,31 @@ def _stirling(z: FloatArray) -> FloatArray:
     return np.asarray(np.where(z >= 10.0, series, exact), dtype=np.float64)
 
 
-def _panel_edges(betas: _LogitBetas, start: float, end: float) -> FloatArray:
-    """Cut [start, end] so that each panel spans about three local scales of the sharpest belief near it."""
-    lowest, highest = betas.spans(_NEIGHBOURHOOD)
-    grid = np.concatenate([np.linspace(start, end, _GRID), lowest, betas.mode, highest])
+def _panel_edges(betas: _LogitBetas, start: float, end: float, lowest: FloatArray, highest: FloatArray) -> FloatArray:
+    """Cut [start, end] so that each panel spans about three local scales of the sharpest belief near it.
+
+    Args:
+        lowest, highest: where each belief [K] lives.
+    """
+    grid = np.concatenate([start + (end - start) * _GRID, lowest, betas.mode, highest])
     grid = np.sort(np.minimum(np.maximum(grid, start), end))
-    middle = 0.5 * (grid[1:] + grid[:-1])
+    width = grid[1:] - grid[:-1]
+    middle = grid[:-1] + 0.5 * width
     lives = (middle[:, None] > lowest) & (middle[:, None] < highest)
     theta = expit(middle)
     rate = np.sqrt((lives * betas.n).max(axis=1) * theta * (1.0 - theta)) / _SCALES_PER_PANEL
     rate += 1.0 / (_WIDEST_PANEL + 0.5 * np.abs(middle))
     measure = np.zeros(grid.size)
-    np.cumsum(rate * np.diff(grid), out=measure[1:])
-    panels = int(np.ceil(measure[-1]))
-    edges: FloatArray = np.interp(np.linspace(0.0, measure[-1], panels + 1), measure, grid)
+    (rate * width).cumsum(out=measure[1:])
+    panels = math.ceil(measure[-1])
+    edges: FloatArray = np.interp(np.arange(panels + 1) * (measure[-1] / panels), measure, grid)
     return edges
 
 
-def _integrate(betas: _LogitBetas, start: float, end: float) -> FloatArray:
+def _integrate(betas: _LogitBetas, start: float, edges: FloatArray) -> FloatArray:
     """Sum f_k·Π_{j≠k} F_j over the panels; the products by prefixes and suffixes, never by division."""
-    edges = _panel_edges(betas, start, end)
-    half = 0.5 * np.diff(edges)
-    t = 0.5 * (edges[1:] + edges[:-1])[:, None] + half[:, None] * _NODES
+    half = 0.5 * (edges[1:] - edges[:-1])
+    t = (edges[:-1] + half)[:, None] + half[:, None] * _NODES
     shape = (betas.a.size, half.size, _NODES.size)
     mass = betas.density(t.ravel()).reshape(shape) * half[:, None]
     running = (mass.reshape(-1, shape[2]) @ _INTEGRATE).reshape(shape[0], shape[1], shape[2] + 1)
@@ -158,14 +168,16 @@ def probability_best(a: FloatArray, b: FloatArray) -> FloatArray:
     if not (np.isfinite(a + b).all() and min(a.min(), b.min()) >= SMALLEST_SHAPE):
         raise NumericalFailure("shape of a Beta belief", float(min(a.min(), b.min())))
     betas = _LogitBetas.of(a, b)
-    lower, upper = betas.spans(_EDGE)
-    start, end = float(lower.max()), float(upper.max())
-    alive = upper > start
+    lower, upper = betas.spans()
+    start, end = float(lower[0].max()), float(upper[0].max())
+    alive = upper[0] > start
     best = np.zeros(a.size)
     if np.count_nonzero(alive) == 1:
         best[alive] = 1.0
         return best
-    best[alive] = _integrate(betas if alive.all() else _LogitBetas.of(a[alive], b[alive]), start, end)
+    if not alive.all():
+        betas, lower, upper = _LogitBetas.of(a[alive], b[alive]), lower[:, alive], upper[:, alive]
+    best[alive] = _integrate(betas, start, _panel_edges(betas, start, end, lower[1], upper[1]))
     total = float(best.sum())
     if not abs(total - 1.0) <= SUM_TOLERANCE:
         raise NumericalFailure("sum of the probabilities of being best", total)
