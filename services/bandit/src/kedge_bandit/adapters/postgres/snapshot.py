@@ -1,7 +1,7 @@
 """Keep a replica's plain view of tenants, policies, modes and allocations: told by NOTIFY, made sure by a poll.
 
-A NOTIFY is a hint and may be lost; the poll every second is the guarantee. A view that neither has refreshed for the
-lease (5 s) is stale, and `Decide` then answers the baseline.
+A NOTIFY is a hint and may be lost; the poll every second is the guarantee, and it alone renews the lease (5 s). Without
+it the view is stale, and `Decide` answers the baseline.
 """
 
 import asyncio
