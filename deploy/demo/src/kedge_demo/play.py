@@ -10,6 +10,7 @@ export. Ends with 1 and a sentence if something was refused.
 import argparse
 import asyncio
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,15 +67,12 @@ async def release(world: World, server: Server, counts: TenantCounts, turn: int)
         PlayFailed: the command refused.
     """
     arguments = ["--floor", str(LAST_FLOOR), "--slice", str(LAST_SLICE), "--because", BECAUSE]
-    process = await asyncio.create_subprocess_exec(
-        *server.command,
-        *("policy", "stage", world.tenant, world.policy_id, *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    if process.returncode:
-        raise PlayFailed(f"{world.tenant}: kedge policy stage ended with {process.returncode}: {output.decode()}")
+    command = [*server.command, "policy", "stage", world.tenant, world.policy_id, *arguments]
+    # In a thread: a play that stops meanwhile lets the command end, and leaves neither process nor pipe behind.
+    run = partial(subprocess.run, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    ended = await asyncio.to_thread(run)
+    if ended.returncode:
+        raise PlayFailed(f"{world.tenant}: kedge policy stage ended with {ended.returncode}: {ended.stdout}")
     counts.stages.append(Stage(turn=turn, floor=LAST_FLOOR, uniform_slice=LAST_SLICE, because=BECAUSE))
 
 
@@ -110,9 +108,9 @@ async def play(worlds: tuple[World, ...], server: Server, console: Console) -> d
     finally:
         shown.cancel()
         await asyncio.wait([shown])
-    for client in clients.values():
-        await client.close()
-    await channel.close()
+        for client in clients.values():
+            await client.close()
+        await channel.close()
     return counts
 
 
