@@ -113,17 +113,16 @@ def check_context(context: Context, features: tuple[Feature, ...]) -> None:
         return
     if len(context.categories) + len(context.numbers) > MAX_FEATURES:
         raise ContextTooLarge(f"{len(context.categories) + len(context.numbers)} features; send at most {MAX_FEATURES}")
-    categorical = {f.name for f in features if isinstance(f, CategoricalFeature)}
-    numeric = {f.name for f in features if isinstance(f, NumericFeature)}
+    kinds = {feature.name: type(feature) for feature in features}
     for name, value in context.categories.items():
-        if name not in categorical:
+        if kinds.get(name) is not CategoricalFeature:
             raise UndeclaredFeature(name[:80], "categorical")
         if len(value) > MAX_VALUE_BYTES // 4 and len(value.encode()) > MAX_VALUE_BYTES:
             raise ContextTooLarge(f"feature {name}: the value is over {MAX_VALUE_BYTES} bytes; shorten or hash it")
         if "\0" in value:
             raise InvalidValue(f"feature {name}", "a zero character", "text without zero characters")
     for name, number in context.numbers.items():
-        if name not in numeric:
+        if kinds.get(name) is not NumericFeature:
             raise UndeclaredFeature(name[:80], "numeric")
         if not math.isfinite(number):
             raise InvalidValue(f"feature {name}", repr(number), "a finite number")

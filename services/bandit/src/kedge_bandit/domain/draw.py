@@ -10,6 +10,7 @@ from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.errors import InvalidName
 
 _DOMAIN = "kedge.draw.v1"
+_SEPARATORS = 5
 
 
 def uniform(tenant: str, policy: str, episode_id: str, seed_epoch: int, allocation_version: int) -> float:
@@ -25,11 +26,11 @@ def uniform(tenant: str, policy: str, episode_id: str, seed_epoch: int, allocati
     >>> uniform("acme", "support", "e-1", 0, 7)
     0.570449930675558
     """
-    names = {"tenant": tenant, "policy": policy, "episode_id": episode_id}
-    for field, name in names.items():
-        if "\0" in name:
-            raise InvalidName(field, name[:40], "text without a zero byte, so that no two episodes share a draw")
-    message = "\0".join((_DOMAIN, *names.values(), str(seed_epoch), str(allocation_version)))
+    message = f"{_DOMAIN}\0{tenant}\0{policy}\0{episode_id}\0{seed_epoch}\0{allocation_version}"
+    if message.count("\0") != _SEPARATORS:
+        names = (("tenant", tenant), ("policy", policy), ("episode_id", episode_id))
+        field, name = next((field, name) for field, name in names if "\0" in name)
+        raise InvalidName(field, name[:40], "text without a zero byte, so that no two episodes share a draw")
     return (int.from_bytes(sha256(message.encode()).digest()[:8], "big") >> 11) * 2.0**-53
 
 

@@ -51,7 +51,8 @@ def moment(stamp: Timestamp, *, field: str) -> datetime:
 
 def context_of(message: decision_pb2.Context) -> Context:
     """Read a context; checked against the policy by the domain."""
-    return Context(dict(message.categories), dict(message.numbers))
+    categories, numbers = message.categories, message.numbers
+    return Context({name: categories[name] for name in categories}, {name: numbers[name] for name in numbers})
 
 
 def action_message(action: Action) -> policy_pb2.Action:
