@@ -1,0 +1,1 @@
+-- Control tree, second revision.

@@ -1,0 +1,1 @@
+-- Tenant tree, second revision.
