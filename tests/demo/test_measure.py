@@ -111,7 +111,7 @@ def test_a_spent_budget_must_have_served_the_baseline_from_a_vector_that_says_so
         probability_best=alone,
         propensities=alone,
         eligible=[True] * len(alone),
-        budget_spent=True,
+        closed_reason=decision_pb2.DECISION_REASON_BUDGET,
     )
     one.allocation_version = 8
     assert replay_mismatches(read_log([*export, wire.ExportDecisionsResponse(allocation=vector)], world), world) == ()

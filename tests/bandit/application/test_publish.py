@@ -8,6 +8,7 @@ import pytest
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.learn import Learn
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dimension import Dimension
 from kedge_bandit.domain.lifecycle import ArmPointer, retire_arm, stage
 from kedge_bandit.domain.mode import Mode
@@ -123,15 +124,15 @@ async def test_the_baseline_is_never_excluded(scene: Scene) -> None:
 async def test_until_the_budget_allows_it_the_baseline_alone_is_published(scenes: Scenes) -> None:
     scene = await scenes(GUARDED)
     cold = await newest(scene)
-    assert (cold.budget_spent, cold.p[cold.baseline]) == (True, 1.0)
+    assert (cold.closed, cold.p[cold.baseline]) == (Reason.BUDGET, 1.0)
 
     a_second_passes(scene)
     await scene.play(*many(scene, 200, "small", value=1.0))
-    assert not (await newest(scene)).budget_spent
+    assert (await newest(scene)).closed is None
 
     await scene.play(*many(scene, 60, "large", value=0.0))
-    assert (await newest(scene)).budget_spent
-    assert (await newest(scene, MATH)).budget_spent
+    assert (await newest(scene)).closed is Reason.BUDGET
+    assert (await newest(scene, MATH)).closed is Reason.BUDGET
 
 
 async def test_a_budget_that_opens_again_waits_its_turn_and_nothing_untrue_is_published_meanwhile(
@@ -141,7 +142,7 @@ async def test_a_budget_that_opens_again_waits_its_turn_and_nothing_untrue_is_pu
     await scene.play(*many(scene, 40, "small", name="good", value=1.0))
     a_second_passes(scene)
     await scene.play(*many(scene, 60, "large", name="bad", value=0.0))
-    assert (await newest(scene)).budget_spent
+    assert (await newest(scene)).closed is Reason.BUDGET
     before = len(await allocations(scene))
 
     # Open by the evidence, and a bucket has grown that may be renewed; but the cold vector may not yet.
@@ -152,7 +153,7 @@ async def test_a_budget_that_opens_again_waits_its_turn_and_nothing_untrue_is_pu
     assert len(await allocations(scene)) == before
     scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 hours'")
     await scene.play(*scene.turn("last", "small", value=1.0))
-    assert not (await newest(scene)).budget_spent
+    assert (await newest(scene)).closed is None
 
 
 async def test_frozen_nothing_is_published_and_afterwards_everything_under_a_new_epoch(scene: Scene) -> None:

@@ -104,7 +104,7 @@ async def test_an_episode_that_was_decided_without_an_allocation_replays_as_the_
         ("UPDATE decision SET propensity = propensity * 0.999", "vector differs"),
         ("UPDATE evidence SET reward = 1 - reward", "vector differs"),
         ("UPDATE allocation SET eligible = ARRAY[false, true, true]", "ineligible"),
-        ("UPDATE allocation SET budget_spent = true", "budget"),
+        ("UPDATE allocation SET closed = 'BUDGET'", "is open"),
         ("UPDATE decision SET seed_epoch = seed_epoch + 1", "seed epoch"),
     ],
 )

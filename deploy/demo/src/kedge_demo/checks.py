@@ -62,7 +62,7 @@ def replay_mismatches(log: Log, world: World) -> tuple[str, ...]:
             expected, propensity = world.baseline, 1.0
             sound = reason != DRAWN and not log.randomised[place]
             if reason == BUDGET:
-                sound = sound and vector is not None and vector.budget_spent and vector.p[world.baseline] == 1.0
+                sound = sound and vector is not None and vector.closed == BUDGET and vector.p[world.baseline] == 1.0
         close = abs(propensity - log.propensity[place]) <= PROPENSITY_TOLERANCE
         if not (sound and close and expected == action):
             found.append(episode)

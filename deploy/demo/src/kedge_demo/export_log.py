@@ -29,6 +29,7 @@ class Vector:
 
     Attributes:
         p: published probability; q: probability to be best.
+        closed: DecisionReason for which p is the baseline alone, 0 where it is open.
     """
 
     bucket: str
@@ -38,7 +39,7 @@ class Vector:
     p: Floats
     q: Floats
     eligible: Flags
-    budget_spent: bool
+    closed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,7 @@ def _vector(allocation: allocations.Allocation, world: World) -> Vector:
         p=np.array(allocation.propensities, dtype=np.float64),
         q=np.array(allocation.probability_best, dtype=np.float64),
         eligible=np.array(allocation.eligible, dtype=np.bool_),
-        budget_spent=allocation.budget_spent,
+        closed=allocation.closed_reason,
     )
 
 

@@ -129,7 +129,7 @@ def formula_error(log: Log, world: World, known: dict[int, Exploration]) -> floa
     worst = 0.0
     for vector in log.vectors.values():
         stage = known.get(vector.policy_version)
-        if vector.budget_spent or stage is None:
+        if vector.closed or stage is None:
             expected = np.zeros(len(vector.p))
             expected[world.baseline] = 1.0
         else:

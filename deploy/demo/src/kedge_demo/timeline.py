@@ -55,7 +55,7 @@ def explorations(log: Log, world: World) -> dict[int, Exploration]:
     """
     rows: dict[int, list[tuple[float, float, float]]] = {}
     for vector in log.vectors.values():
-        if vector.budget_spent:
+        if vector.closed:
             continue
         size = int(vector.eligible.sum())
         others = [place for place in np.flatnonzero(vector.eligible).tolist() if place != world.baseline]
@@ -113,7 +113,7 @@ def _spent(log: Log, world: World, values: Floats, best: Floats) -> Floats:
         if not len(rows):
             continue
         stage = known.get(vector.policy_version, Exploration(1.0, 0.0))
-        if vector.budget_spent:
+        if vector.closed:
             spent[rows, 0] = stage.floor * to_baseline[rows]
             spent[rows, 2] = (1.0 - stage.floor) * to_baseline[rows]
             continue

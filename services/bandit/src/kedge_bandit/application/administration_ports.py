@@ -10,6 +10,7 @@ from kedge_bandit.application.ports import AuditLog, Policies
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.self_check import Finding
@@ -26,6 +27,16 @@ class WriteId:
 
     request_id: str = ""
     payload_hash: str = ""
+
+
+class Override(Protocol):
+    """What restricts this replica from outside the database: environment, file, flag provider."""
+
+    def __call__(self, tenant: TenantId, policy: PolicyName) -> Mode:
+        """Read the most restrictive of them for a policy."""
+
+    def levels(self, tenant: TenantId | None, policy: PolicyName | None) -> dict[str, Mode]:
+        """Read each by its name: "environment", "file", "flags"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,7 @@ class LearnedState:
 
     Attributes:
         allocation_version, publish_time: of the newest allocation; 0 and None before the first.
+        closed: why the baseline alone is published, BUDGET or CAP; None: it is not.
         learning_held: why learning is held; empty when it is not.
         episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
         backlog: raw rows that are not folded yet, over all policies of the tenant.
@@ -86,7 +98,7 @@ class LearnedState:
     actions: tuple[ActionTotals, ...]
     cells: tuple[CellSums, ...]
     self_check: Finding | None
-    budget_spent: bool
+    closed: Reason | None
     learning_held: str
     episode_counts: dict[str, int]
     backlog: int

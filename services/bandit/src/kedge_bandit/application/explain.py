@@ -24,6 +24,7 @@ _WHY = {
     Reason.STALE: "The replica had no fresh allocation for this policy, so the baseline was served.",
     Reason.ERROR: "Something failed inside, so the baseline was served.",
     Reason.BUDGET: "The exploration budget was spent, so the published vector was the baseline alone.",
+    Reason.CAP: "A cap on what exploring may do was reached, so the published vector was the baseline alone.",
     Reason.BASELINE_UNAVAILABLE: "The caller could not serve the baseline: the available action of highest mean.",
     Reason.PINNED: "The caller fixed the action.",
     Reason.NO_EXPLORATION: "The caller asked for no exploration.",

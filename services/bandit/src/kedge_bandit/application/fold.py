@@ -10,6 +10,7 @@ import numpy as np
 from kedge_bandit.application.learned import ActionRecord, BucketRecord, Changes, LearnedRecord, Release
 from kedge_bandit.domain.arrays import BoolArray, FloatArray
 from kedge_bandit.domain.budget import holds
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.known_change import heirs, share
 from kedge_bandit.domain.learners.learner import EvidenceTable
@@ -175,8 +176,11 @@ class PolicyFold:
         actions = self.record.actions
         return np.array([not (key in actions and actions[key].ineligible) for key in self.policy.spec.action_keys])
 
-    def budget_spent(self) -> bool:
-        """Whether exploring has cost its share, so that the baseline alone is published."""
+    def closed(self) -> Reason | None:
+        """Say why the baseline alone is to be published: exploring has cost its share; None where it has not."""
+        return Reason.BUDGET if self._has_spent_budget() else None
+
+    def _has_spent_budget(self) -> bool:
         spec = self.policy.spec
         if spec.exploration.budget_off:
             return False

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dossier import Dossier
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry
@@ -101,6 +102,7 @@ class PolicyRecord:
         resettle_after: open time and id of the episode up to which it follows them; None: all of it does.
         learning_held: why; None when it is not.
         safety_window: last 1,000 learnable episodes, "1" without a safety verdict, else "0".
+        closed: why the baseline alone is published, BUDGET or CAP; None: it is not.
     """
 
     allocation_version: int = 0
@@ -112,7 +114,7 @@ class PolicyRecord:
     self_check: SelfCheck = field(default_factory=SelfCheck.start)
     learning_held: str | None = None
     safety_window: str = ""
-    budget_spent: bool = False
+    closed: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.domain.allocation import allocate, baseline_only
 from kedge_bandit.domain.arrays import BoolArray, FloatArray
 from kedge_bandit.domain.audit import KEDGE, AuditEvent
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.learners.learner import EvidenceTable, Learner
@@ -55,11 +56,11 @@ def publish(
         _event(subject, now, key, over_cap=over, is_eligible=is_eligible)
         for key, is_eligible, over in fold.update_eligibility(as_of)
     ]
-    spent = fold.budget_spent()
+    closed = fold.closed()
     is_new = record.policy_version < fold.policy.version
-    if record.budget_spent and not spent and not (is_new or done.events or _may_renew(fold, COLD, now)):
+    if record.closed and not closed and not (is_new or done.events or _may_renew(fold, COLD, now)):
         return done  # closing is at once, opening waits its turn; till then what was published stands
-    everything = is_new or bool(done.events) or spent is not record.budget_spent
+    everything = is_new or bool(done.events) or closed is not record.closed
     wanted = _buckets(fold) if everything else _grown(fold, now)
     if not wanted or (record.learning_held is not None and not is_new and not done.events):
         return done
@@ -70,10 +71,10 @@ def publish(
         return done
     buckets, table = fold.table(as_of)
     digest = evidence_hash(buckets, table, fold.policy.spec.action_keys, as_of)
-    _make(_Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, spent), wanted, done)
+    _make(_Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, closed), wanted, done)
     if not done.failures:
         record.policy_version = fold.policy.version
-        record.budget_spent = spent
+        record.closed = closed
     fold.is_touched = True
     return done
 
@@ -123,7 +124,7 @@ class _Making:
     as_of: float
     now: datetime
     evidence_sequence: int
-    spent: bool
+    closed: Reason | None
 
     def allocation(self, bucket: str, version: int) -> Allocation:
         """Make one allocation. Raises NumericalFailure; nothing is published then."""
@@ -138,7 +139,7 @@ class _Making:
             strength=spec.prior_strength,
             seed=seed_of(policy.name, bucket, version),
         )
-        p = vector(belief.q, policy, eligible, spent=self.spent)
+        p = vector(belief.q, policy, eligible, is_closed=self.closed is not None)
         return Allocation(
             policy=policy.name,
             bucket=bucket,
@@ -158,7 +159,7 @@ class _Making:
             p=p,
             mean=tuple(belief.mean.tolist()),
             eligible=tuple(eligible.tolist()),
-            budget_spent=self.spent,
+            closed=self.closed,
             publish_time=self.now,
         )
 
@@ -171,14 +172,14 @@ class _Making:
         self.fold.touched_buckets.add(bucket)
 
 
-def vector(q: FloatArray, policy: Policy, eligible: BoolArray, *, spent: bool) -> tuple[float, ...]:
-    """Turn P(best) into what is published: the baseline alone where the budget is spent.
+def vector(q: FloatArray, policy: Policy, eligible: BoolArray, *, is_closed: bool) -> tuple[float, ...]:
+    """Turn P(best) into what is published: the baseline alone where exploring is closed.
 
     Raises:
         NumericalFailure: it would be no simplex.
     """
     spec = policy.spec
-    if spent:
+    if is_closed:
         return tuple(baseline_only(len(spec.action_keys), spec.baseline_index).tolist())
     p = allocate(
         q,

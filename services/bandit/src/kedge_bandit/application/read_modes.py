@@ -1,9 +1,8 @@
 """Read the mode of a policy, a tenant or everything, and which level decides what is served."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from kedge_bandit.application.administration_ports import GovernedLedgers, TenantRegistry
+from kedge_bandit.application.administration_ports import GovernedLedgers, Override, TenantRegistry
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy, parse_tenant
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.switch import deciding_level, newest_mode
@@ -43,11 +42,11 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Read modes at every level. `override` is this replica's own, from file or environment; it can only restrict."""
+    """Read modes at every level, those from outside the database too."""
 
     ledgers: GovernedLedgers
     registry: TenantRegistry
-    override: Callable[[], Mode]
+    override: Override
 
     async def __call__(self, scope: Scope) -> Modes:
         """Read the mode of a scope. Raises TenantDenied, PolicyNotFound."""
@@ -61,5 +60,5 @@ class Levels:
                 levels["tenant"] = await ledger.policies.tenant_mode()
                 levels["global"] = await ledger.policies.global_mode()
         own = next(iter(levels.values()))
-        levels["override"] = self.override()
+        levels |= self.override.levels(scope.tenant, scope.policy)
         return Modes(own, most_restrictive(levels.values()), deciding_level(levels))

@@ -149,18 +149,18 @@ def recompute(recorded: Allocation, policy: Policy, log: EvidenceLog, learner: L
         strength=spec.prior_strength,
         seed=seed_of(policy.name, recorded.bucket, recorded.version),
     )
-    spent = _spent(recorded, policy, log)
-    p = vector(belief.q, policy, eligible, spent=spent)
-    again = replace(recorded, q=tuple(belief.q.tolist()), p=p, mean=tuple(belief.mean.tolist()), budget_spent=spent)
+    closed = Reason.BUDGET if _is_spent(recorded, policy, log) else None
+    p = vector(belief.q, policy, eligible, is_closed=closed is not None)
+    again = replace(recorded, q=tuple(belief.q.tolist()), p=p, mean=tuple(belief.mean.tolist()), closed=closed)
     pairs = ((recorded.q, again.q), (recorded.p, again.p), (recorded.mean, again.mean))
     error = max(float(np.abs(np.subtract(one, two)).max()) for one, two in pairs)
     problems = _eligibility_problems(recorded, policy, log, eligible)
-    if spent is not recorded.budget_spent:
-        problems.append(f"the recomputed budget is {'spent' if spent else 'not spent'}")
+    if closed is not recorded.closed:
+        problems.append(f"the recomputed vector is {'closed by ' + closed if closed else 'open'}")
     return Recomputed(again, error, tuple(problems))
 
 
-def _spent(recorded: Allocation, policy: Policy, log: EvidenceLog) -> bool:
+def _is_spent(recorded: Allocation, policy: Policy, log: EvidenceLog) -> bool:
     spec = policy.spec
     if spec.exploration.budget_off:
         return False

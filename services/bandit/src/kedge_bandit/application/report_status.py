@@ -1,10 +1,11 @@
 """Report how a policy does: what was learned, what was counted, and what to look at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kedge_bandit.application.administration_ports import GovernedLedgers, LearnedState
+from kedge_bandit.application.administration_ports import GovernedLedgers, LearnedState, Override
 from kedge_bandit.domain.advice import FEWEST_EFFECTIVE, effective_episodes, warnings_of
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
@@ -24,10 +25,10 @@ class PolicyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatus:
-    """Report on one policy. `override` is this replica's own mode, from file or environment."""
+    """Report on one policy."""
 
     ledgers: GovernedLedgers
-    override: Callable[[], Mode]
+    override: Override
 
     async def __call__(self, tenant: TenantId, name: PolicyName, *, with_cells: bool) -> PolicyStatus:
         """Read it. Raises TenantDenied, PolicyNotFound."""
@@ -35,7 +36,7 @@ class ReportStatus:
             policy = await ledger.policies.get(name)
             modes = (policy.mode, await ledger.policies.tenant_mode(), await ledger.policies.global_mode())
             learned = await ledger.policies.learned(name, with_cells=with_cells)
-        effective = most_restrictive((*modes, self.override()))
+        effective = most_restrictive((*modes, self.override(tenant, name)))
         return PolicyStatus(policy, effective, learned, (*warnings_of(policy.spec), *look_at(policy, learned)))
 
 
@@ -45,7 +46,7 @@ def look_at(policy: Policy, learned: LearnedState) -> Iterator[str]:
         yield f"learning is held: {learned.learning_held}"
     if learned.self_check is not None and learned.self_check.alarm:
         yield f"the self-check alarms: p = {learned.self_check.p_value:.2g}; logged propensities and draws disagree"
-    if learned.budget_spent:
+    if learned.closed is Reason.BUDGET:
         yield "the exploration budget allows no exploring now: the baseline alone is published"
     keys = set(policy.spec.action_keys)
     for action in learned.actions:

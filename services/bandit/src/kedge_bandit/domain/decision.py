@@ -24,9 +24,10 @@ class Reason(StrEnum):
     NO_EXPLORATION = "NO_EXPLORATION"
     TOOL_LOOP = "TOOL_LOOP"
     BEST_ACTION = "BEST_ACTION"
+    CAP = "CAP"
 
 
-LEARNABLE = frozenset({Reason.DRAWN, Reason.BUDGET, Reason.OBSERVE})
+LEARNABLE = frozenset({Reason.DRAWN, Reason.BUDGET, Reason.CAP, Reason.OBSERVE})
 """Reasons under which an episode is evidence: the served action was chosen by the policy itself."""
 
 

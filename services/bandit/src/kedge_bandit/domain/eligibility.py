@@ -115,15 +115,15 @@ def _fixed(
 
 
 def _drawn(allocation: Allocation, u: float) -> Choice:
-    if allocation.budget_spent:
-        return Choice(allocation.baseline, 1.0, Reason.BUDGET, False, allocation.p)
+    if allocation.closed is not None:
+        return Choice(allocation.baseline, 1.0, allocation.closed, False, allocation.p)
     index = min(bisect_right(allocation.cumulative, u), allocation.last_possible)
     propensity = allocation.p[index]
     return Choice(index, propensity, Reason.DRAWN, propensity < 1.0, allocation.p)
 
 
 def _narrowed(allocation: Allocation, subset: tuple[bool, ...] | None, u: float) -> Choice:
-    if subset is None or allocation.budget_spent:
+    if subset is None or allocation.closed is not None:
         return _drawn(allocation, u)
     vector = allocate(
         np.array(allocation.q),

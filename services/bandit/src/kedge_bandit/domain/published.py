@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName
 
 COLD = ""
@@ -29,7 +30,7 @@ class Allocation:
         q: P(best); 0 where not eligible.
         p: published probability; sums to 1 within 1e-9.
         mean: posterior means.
-        budget_spent: the exploration budget is spent, so p is the baseline alone.
+        closed: why p is the baseline alone, BUDGET or CAP; None: it is open.
     """
 
     policy: PolicyName
@@ -50,7 +51,7 @@ class Allocation:
     p: tuple[float, ...]
     mean: tuple[float, ...]
     eligible: tuple[bool, ...]
-    budget_spent: bool
+    closed: Reason | None
     publish_time: datetime
 
     @cached_property

@@ -1,7 +1,7 @@
 """Wire the servicers of policies, tenants and governance, and of what comes later."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from google.protobuf.descriptor import ServiceDescriptor
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -19,6 +19,7 @@ from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
+from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
@@ -27,16 +28,15 @@ from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAud
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
-from kedge_bandit.domain.mode import Mode
 
 
 def administration(
-    *, engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, override: Callable[[], Mode]
+    *, engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, override: Override
 ) -> Sequence[tuple[ServiceDescriptor, object]]:
     """Make the servicers that configure and govern.
 
     Args:
-        override: this replica's own mode, from file or environment; it can only restrict.
+        override: what restricts this replica from outside the database.
     """
     registry = PostgresTenants(engine)
     levels = Levels(ledgers, registry, override)

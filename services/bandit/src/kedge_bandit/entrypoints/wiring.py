@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -21,6 +20,7 @@ from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.permissions import PACKAGE
+from kedge_bandit.adapters.override import Overrides
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
@@ -64,19 +64,9 @@ def connector(url: str) -> Connect:
     return connect
 
 
-def mode_override(settings: Settings) -> Callable[[], Mode]:
-    """Make a function that reads the override: environment, and a file that may change at any time."""
-    path = Path(settings.data_dir) / "mode_override"
-
-    def read() -> Mode:
-        try:
-            text = path.read_text(encoding="ascii").strip().upper()
-        except FileNotFoundError:
-            return settings.mode_override
-        # A file that cannot be understood restricts: somebody meant to stop something.
-        return Mode(text) if text in Mode.__members__ else Mode.FROZEN
-
-    return read
+def overrides(settings: Settings) -> Overrides:
+    """Make what restricts this process from outside the database."""
+    return Overrides(environment=settings.mode_override, file=settings.data_dir / "mode_override")
 
 
 @dataclass(slots=True)
@@ -99,7 +89,7 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     telemetry = Telemetry()
     keyring = Keyring()
     clock = DatabaseClock()
-    override = mode_override(settings)
+    override = overrides(settings)
     snapshot = ReplicaSnapshot(
         engine=engine,
         ledgers=ledgers,
@@ -192,7 +182,7 @@ def build_worker(settings: Settings, url: str) -> Worker:
             row = tables.control_tenant.c
             return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
 
-    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=mode_override(settings))
+    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=overrides(settings))
     rounds = Rounds(
         learn=learn,
         tenants=tenants,

@@ -34,6 +34,11 @@ _DIMENSION_FIELD = {
 }
 
 
+def closed_reason(closed: Reason | None) -> decision_pb2.DecisionReason.ValueType:
+    """Put on the wire why the baseline alone is published; unspecified where it is not."""
+    return decision_pb2.DECISION_REASON_UNSPECIFIED if closed is None else REASON[closed]
+
+
 def timestamp(time: datetime) -> Timestamp:
     """Put an aware time on the wire."""
     stamp = Timestamp()
@@ -181,7 +186,7 @@ def allocation_message(allocation: Allocation) -> decision_service_pb2.Allocatio
         means=allocation.mean,
         eligible=allocation.eligible,
         publish_time=timestamp(allocation.publish_time),
-        budget_spent=allocation.budget_spent,
+        closed_reason=closed_reason(allocation.closed),
     )
 
 

@@ -12,7 +12,7 @@ from kedge.bandit.v1 import (
     policy_service_pb2,
     tenant_service_pb2,
 )
-from kedge_bandit.adapters.grpc.wire import MODE, timestamp
+from kedge_bandit.adapters.grpc.wire import MODE, closed_reason, timestamp
 from kedge_bandit.adapters.grpc.wire_policy import policy_message, self_check_message
 from kedge_bandit.application.administration_ports import ActionTotals, CellSums, Tenant, WriteId
 from kedge_bandit.application.govern import Order
@@ -118,7 +118,7 @@ def status_message(tenant: TenantId, status: PolicyStatus) -> policy_service_pb2
         actions=[_action_message(action) for action in learned.actions],
         cells=[_cell_message(cell) for cell in learned.cells],
         self_check=self_check_message(learned.self_check),
-        budget_spent=learned.budget_spent,
+        closed_reason=closed_reason(learned.closed),
         episode_counts=learned.episode_counts,
         warnings=status.warnings,
         learning_held=learned.learning_held,

@@ -205,7 +205,7 @@ def allocation_of(row: Row[Any]) -> Allocation:
         p=tuple(row.p),
         mean=tuple(row.mean),
         eligible=tuple(row.eligible),
-        budget_spent=row.budget_spent,
+        closed=None if row.closed is None else Reason(row.closed),
         publish_time=row.publish_time,
     )
 

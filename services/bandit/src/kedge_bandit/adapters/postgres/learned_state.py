@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.application.administration_ports import ActionTotals, CellSums, LearnedState
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.published import COLD
 from kedge_bandit.domain.self_check import Finding, SelfCheck
@@ -27,7 +28,7 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
         actions=await reads.actions(),
         cells=await reads.cells() if with_cells else (),
         self_check=None if found is None else _finding(found.self_check),
-        budget_spent=found is not None and found.budget_spent,
+        closed=None if found is None or found.closed is None else Reason(found.closed),
         learning_held="" if found is None else found.learning_held or "",
         episode_counts=await reads.counts(),
         backlog=await reads.backlog(),

@@ -209,7 +209,7 @@ def policy_of(row: Row[Any]) -> PolicyRecord:
         self_check=_self_check(row.self_check),
         learning_held=row.learning_held,
         safety_window=row.safety_window,
-        budget_spent=row.budget_spent,
+        closed=None if row.closed is None else Reason(row.closed),
     )
 
 

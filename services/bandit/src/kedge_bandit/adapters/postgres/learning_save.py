@@ -151,7 +151,7 @@ def _policy(policy: str, record: PolicyRecord) -> dict[str, object]:
         "self_check": record.self_check,
         "learning_held": record.learning_held,
         "safety_window": record.safety_window,
-        "budget_spent": record.budget_spent,
+        "closed": record.closed,
     }
 
 
@@ -176,5 +176,5 @@ def _allocation(allocation: Allocation) -> dict[str, object]:
         "p": allocation.p,
         "mean": allocation.mean,
         "eligible": allocation.eligible,
-        "budget_spent": allocation.budget_spent,
+        "closed": allocation.closed,
     }

@@ -59,7 +59,7 @@ class ReplicaSnapshot:
     """What this replica serves from.
 
     Attributes:
-        override: a mode from file or environment; it can only restrict.
+        override: a mode of a policy from outside the database; it can only restrict.
         keys_changed: called with all live keys at every refresh.
     """
 
@@ -67,7 +67,7 @@ class ReplicaSnapshot:
     ledgers: PostgresLedgers
     listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     clock: DatabaseClock
-    override: Callable[[], Mode]
+    override: Callable[[TenantId, PolicyName], Mode]
     keys_changed: Callable[[list[StoredKey]], None]
     _everything: Mode = Mode.APPLY
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class ReplicaSnapshot:
     async def _reload(self, tenant: TenantId) -> None:
         known = self._tenants.get(tenant, {})
         async with self.ledgers.open(tenant) as ledger:
-            shared = (self._everything, await ledger.policies.tenant_mode(), self.override())
+            shared = (self._everything, await ledger.policies.tenant_mode())
             fresh: dict[PolicyName, Serving] = {}
             for policy in await ledger.policies.list():
                 before = known.get(policy.name)
@@ -211,5 +211,6 @@ class ReplicaSnapshot:
                 merged: dict[str, Allocation] = (
                     {**allocations, **{a.bucket: a for a in newer}} if newer else allocations
                 )
-                fresh[policy.name] = Serving(policy, most_restrictive((*shared, policy.mode)), merged)
+                mode = most_restrictive((*shared, policy.mode, self.override(tenant, policy.name)))
+                fresh[policy.name] = Serving(policy, mode, merged)
         self._tenants[tenant] = fresh

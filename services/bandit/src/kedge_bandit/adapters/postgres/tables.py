@@ -344,7 +344,7 @@ policy_state = Table(
     _json("self_check"),
     _text("learning_held"),
     _text("safety_window"),
-    _flag("budget_spent"),
+    _text("closed"),
     schema=TENANT,
 )
 bucket_state = Table(
@@ -388,7 +388,7 @@ allocation = Table(
     _reals("p"),
     _reals("mean"),
     Column("eligible", ARRAY(Boolean)),
-    _flag("budget_spent"),
+    _text("closed"),
     schema=TENANT,
 )
 audit_event = Table(
