@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dimension import Dimension
 from kedge_bandit.domain.lifecycle import ArmPointer, retire_arm, stage
-from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import COLD, Allocation
 from kedge_bandit.domain.switch import QuarantineChoice
 from tests.bandit.application.scene import LEAKED, SPEC, SUPPORT, UNGUARDED, Scene, Scenes
@@ -243,17 +241,6 @@ async def test_a_retired_arm_leaves_the_allocation(scene: Scene) -> None:
     await scene.learn()
 
     assert scene.key("large") not in (await newest(scene)).actions
-
-
-async def test_a_mode_from_outside_the_database_stops_learning_while_it_lasts(
-    scene: Scene, ledgers: PostgresLedgers
-) -> None:
-    scene.write(*scene.turn("e1"))
-
-    assert await Learn(ledgers=ledgers, override=lambda: Mode.FROZEN)(scene.tenant) is None
-
-    await scene.learn()
-    assert (await scene.episode("e1")).weight == 1.0
 
 
 async def test_a_policy_whose_learner_is_not_registered_publishes_nothing_and_stops_nobody_else(scene: Scene) -> None:

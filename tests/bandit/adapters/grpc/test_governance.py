@@ -119,9 +119,9 @@ async def test_everything_is_stopped_at_once_and_only_by_an_operator(administere
 async def test_an_override_restricts_and_never_loosens(administered: Administered) -> None:
     it = administered
     _, policy = await with_policy(it)
-    it.override[0] = Mode.BYPASS
+    it.override["file"] = Mode.BYPASS
     read = await mode(it, policy)
-    assert (read.mode, read.effective_mode, read.decided_by) == (APPLY, BYPASS, "override")
+    assert (read.mode, read.effective_mode, read.decided_by) == (APPLY, BYPASS, "file")
 
 
 async def test_a_person_lets_learning_go_on_after_an_alarm_of_the_self_check(administered: Administered) -> None:

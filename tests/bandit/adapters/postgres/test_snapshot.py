@@ -24,7 +24,7 @@ async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
         ledgers=PostgresLedgers(engine),
         listen=never,
         clock=DatabaseClock(),
-        override=lambda: Mode.APPLY,
+        override=lambda _tenant, _policy: Mode.APPLY,
         keys_changed=lambda _keys: None,
     )
     running = asyncio.create_task(snapshot.run())

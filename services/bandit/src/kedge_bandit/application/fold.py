@@ -32,6 +32,7 @@ class PolicyFold:
     Attributes:
         mode: the most restrictive of global, tenant and policy.
         live: keys of the present actions.
+        is_put_off: stopped from outside the database; nothing may move until it is not, and policy time goes on.
         safety: for each learnable episode settled first in this pass, whether its safety verdict is missing.
     """
 
@@ -45,6 +46,7 @@ class PolicyFold:
     touched_buckets: set[str] = field(default_factory=set)
     safety: list[bool] = field(default_factory=list)
     is_touched: bool = False
+    is_put_off: bool = False
 
     @property
     def releases(self) -> tuple[Release, ...]:

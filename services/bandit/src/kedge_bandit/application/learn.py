@@ -64,25 +64,24 @@ class Learn:
 
     Attributes:
         batch: raw rows of each kind in a pass, about.
-        override: a mode from outside the database, which can only restrict; while it stops time, rows wait.
+        override: a mode of a policy from outside the database, which can only restrict; while it stops the policy,
+            what would move its belief waits.
     """
 
     ledgers: Ledgers
     batch: int = 2_000
-    override: Callable[[], Mode] = lambda: Mode.APPLY
+    override: Callable[[TenantId, PolicyName], Mode] = lambda _tenant, _policy: Mode.APPLY
     learners: Mapping[str, Learner] = field(default_factory=lambda: LEARNERS)
     policies: dict[tuple[TenantId, PolicyName], Policy] = field(default_factory=dict)
     allocations: dict[TenantId, AllocationMemory] = field(default_factory=dict)
 
     async def __call__(self, tenant: TenantId) -> Passed | None:
-        """Run one pass; None where another worker is at this tenant, or a mode from outside stops learning.
+        """Run one pass; None where another worker is at this tenant.
 
         Raises:
             TenantDenied: there is no such tenant.
             StoreUnavailable: the database cannot be reached.
         """
-        if self.override().stops_time:
-            return None
         async with self.ledgers.open(tenant) as ledger:
             point = await ledger.learning.lock()
             if point is None:
@@ -114,7 +113,7 @@ class _Pass:
             changes.restored_time = self.point.now
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
-        opener = FoldOpener(self.ledger, self.learn.policies, self.point.now)
+        opener = FoldOpener(self.ledger, self.learn.policies, self.point.now, self.learn.override)
         self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys())
         await opener.revalue(self.folds, tasks, changes)
         goes_on = await release(self.learning, self.folds, tasks, changes, now=self.point.now, limit=self.learn.batch)

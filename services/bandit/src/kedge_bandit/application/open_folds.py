@@ -1,6 +1,6 @@
 """Open the folds of a pass: configuration, clock, mode and everything learned, as they stand in this transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from kedge_bandit.application.learned import Changes
 from kedge_bandit.application.ports import Ledger
 from kedge_bandit.application.settle import Task
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
-from kedge_bandit.domain.mode import most_restrictive, policy_clock
+from kedge_bandit.domain.mode import Mode, most_restrictive, policy_clock
 from kedge_bandit.domain.policy import Policy
 
 _REVALUED = "a known change makes older evidence worth less, or gives it to a successor"
@@ -28,6 +28,7 @@ class FoldOpener:
     ledger: Ledger
     policies: dict[tuple[TenantId, PolicyName], Policy]
     now: datetime
+    override: Callable[[TenantId, PolicyName], Mode]
 
     async def open(self, touched: Collection[PolicyName]) -> dict[PolicyName, PolicyFold]:
         """Open the fold of every policy with news, and of those that want a look anyway."""
@@ -46,6 +47,7 @@ class FoldOpener:
                 mode=most_restrictive([policy.mode, *levels.values()]),
                 record=record,
                 live=frozenset(policy.spec.action_keys),
+                is_put_off=self.override(self.ledger.tenant, name).stops_time,
             )
         return folds
 

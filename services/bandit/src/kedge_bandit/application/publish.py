@@ -47,7 +47,7 @@ def publish(
     settled anew, the old allocations serve until that is done.
     """
     done = Published()
-    if fold.mode.stops_time or fold.is_resettling:
+    if fold.mode.stops_time or fold.is_put_off or fold.is_resettling:
         return done
     record = fold.record.policy
     as_of = fold.clock.at(now)

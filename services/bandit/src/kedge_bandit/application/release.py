@@ -35,7 +35,7 @@ async def release(
     by_key = {task.file.key: task for task in tasks}
     for name, fold in folds.items():
         waiting = [choice for choice in fold.record.releases if not choice.done]
-        if not waiting or fold.mode.stops_time:
+        if not waiting or fold.mode.stops_time or fold.is_put_off:
             continue
         first = waiting[0]
         files = [] if first.choice == "KEEP" else list(await learning.quarantined_files(name, limit=limit))

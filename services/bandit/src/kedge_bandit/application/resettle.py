@@ -38,7 +38,7 @@ async def resettle(
     goes_on = False
     for fold in folds.values():
         await _begin(ledger, fold, now)
-        if fold.is_resettling and not fold.mode.stops_time:
+        if fold.is_resettling and not (fold.mode.stops_time or fold.is_put_off):
             goes_on |= await _go_on(ledger, fold, tasks, now=now, limit=limit)
     await _rebucket(ledger, folds, tasks)
     return goes_on

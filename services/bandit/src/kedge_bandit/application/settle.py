@@ -2,11 +2,12 @@
 
 Whether a row is learned from is decided here, once, and stored with it; folding reads weights and nothing else. While a
 policy is frozen or bypassed its belief must stay exactly as it is: what is new is kept in the dossier, the episode is
-marked as quarantined, and a row is appended only if it changes no sum.
+marked as quarantined, and a row is appended only if it changes no sum. While a policy is stopped from outside the
+database, whose end nobody decides there, an episode that would move the belief is looked at again later.
 """
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kedge_bandit.application.fold import PolicyFold, stopped_at
@@ -26,6 +27,9 @@ from kedge_bandit.domain.settlement import (
     is_late,
     settle,
 )
+
+LOOK_AGAIN = timedelta(seconds=5)
+"""How long an episode waits before it is looked at again while its policy is stopped from outside."""
 
 
 class Stance(StrEnum):
@@ -89,6 +93,9 @@ def rule(task: Task, fold: PolicyFold, *, now: datetime) -> Ruling:
     if isinstance(settlement, Pending):
         file.due_time = settlement.due_time
         return Ruling(late=late)
+    if fold.is_put_off and not fold.mode.stops_time and _would_move(task, chosen, settlement, fold):
+        file.due_time = now + LOOK_AGAIN
+        return Ruling(late=late)
     is_first = file.state is EpisodeState.PENDING
     file.due_time = None
     file.state = episode_state(settlement)
@@ -129,6 +136,12 @@ def _without_decision(file: EpisodeFile, spec: PolicySpec, now: datetime) -> Non
     found = settle(facts, spec.reward, now=now)
     state = episode_state(found)
     file.state = state if state in (EpisodeState.CANCELLED, EpisodeState.VETOED) else EpisodeState.UNSCORED
+
+
+def _would_move(task: Task, chosen: Chosen, settlement: Settled | Cancelled, fold: PolicyFold) -> bool:
+    """Say whether settling now would move the belief."""
+    before = task.previous is not None and task.previous.moves_belief
+    return before or _draft(task, chosen, settlement, fold).moves_belief
 
 
 def _admitted(task: Task, draft: EvidenceEntry, fold: PolicyFold) -> EvidenceEntry | None:
