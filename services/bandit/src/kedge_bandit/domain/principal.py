@@ -24,6 +24,7 @@ class Permission(StrEnum):
     LOG = "LOG"
     RECORD = "RECORD"
     READ_ARMS = "READ_ARMS"
+    READ_FLAGS = "READ_FLAGS"
     READ = "READ"
     IMPORT = "IMPORT"
     CONFIGURE = "CONFIGURE"
@@ -36,8 +37,9 @@ class Permission(StrEnum):
     MANAGE_TENANTS = "MANAGE_TENANTS"
 
 
-_CORE_APP = frozenset({Permission.DECIDE, Permission.LOG, Permission.RECORD, Permission.READ_ARMS})
-_VIEWER = frozenset({Permission.READ, Permission.READ_ARMS})
+_EVERYBODY = frozenset({Permission.READ_ARMS, Permission.READ_FLAGS})
+_CORE_APP = _EVERYBODY | {Permission.DECIDE, Permission.LOG, Permission.RECORD}
+_VIEWER = _EVERYBODY | {Permission.READ}
 _ALL = frozenset(Permission)
 
 GRANTS = {

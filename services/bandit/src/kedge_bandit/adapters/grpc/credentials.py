@@ -50,8 +50,14 @@ class Keyring:
         """Find the principal of a call. Raises Unauthenticated."""
         for name, value in context.invocation_metadata() or ():
             if name == "authorization" and isinstance(value, str):
-                return self._known.get(value) or self._recognise(value)
-        raise Unauthenticated("send an API key in the metadata as `authorization: Bearer kdg_...`")
+                return self.holder(value)
+        return self.holder(None)
+
+    def holder(self, authorization: str | None) -> Principal:
+        """Find the principal of an `authorization` header. Raises Unauthenticated."""
+        if authorization is None:
+            raise Unauthenticated("send an API key in the metadata as `authorization: Bearer kdg_...`")
+        return self._known.get(authorization) or self._recognise(authorization)
 
     def _recognise(self, authorization: str) -> Principal:
         scheme, key = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :].strip()
