@@ -228,7 +228,7 @@ async def test_clearing_a_hold_waits_for_the_pass_that_would_write_it_back(scene
 
 
 async def test_replicas_are_told_when_allocations_change_and_only_then(scene: Scene) -> None:
-    heard = scene.listen("kedge_serving")
+    heard = scene.listen("kedge_allocations")
     await scene.play(*scene.turn("e1"))
     assert heard() == [scene.tenant]
 

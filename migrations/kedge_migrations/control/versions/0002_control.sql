@@ -1,1 +1,88 @@
 -- Control tree, second revision.
+
+-- What replicas serve from, and how often it changed: one row per tenant and kind, the empty tenant for what belongs to
+-- none. Triggers raise it in the changing transaction, so that no change can be forgotten. Their NOTIFY is a hint and may
+-- be lost; a replica's poll of this table finds everything. A tenant without a row has not changed since it was made.
+CREATE TABLE control.serving (
+    tenant text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('keys', 'modes', 'policies', 'allocations')),
+    version bigint NOT NULL DEFAULT 1,
+    change_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, kind)
+) WITH (fillfactor = 50);
+
+-- Two rows per tenant, so that a freeze never waits for a pass of the worker that publishes.
+CREATE FUNCTION control.serving_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    of_tenant text := '';
+    of_kind text := TG_ARGV[0];
+    raised bigint;
+BEGIN
+    IF TG_TABLE_SCHEMA <> 'control' THEN
+        SELECT t.name INTO of_tenant FROM control.tenant t WHERE t.schema_name = TG_TABLE_SCHEMA;
+        IF of_tenant IS NULL THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    INSERT INTO control.serving AS s (tenant, kind) VALUES (of_tenant, of_kind)
+    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp()
+    RETURNING s.version INTO raised;
+    CASE of_kind
+        WHEN 'keys' THEN PERFORM pg_notify('kedge_keys', raised::text);
+        WHEN 'modes' THEN PERFORM pg_notify('kedge_serving', 'many');
+        WHEN 'policies' THEN PERFORM pg_notify('kedge_serving', of_tenant);
+        WHEN 'allocations' THEN PERFORM pg_notify('kedge_allocations', of_tenant);
+    END CASE;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION control.serving_changed() FROM PUBLIC;
+
+CREATE TRIGGER serving_changed AFTER INSERT OR UPDATE OR DELETE ON control.api_key
+    FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('keys');
+CREATE TRIGGER serving_changed AFTER INSERT OR UPDATE OR DELETE ON control.mode_change
+    FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('modes');
+
+-- Configuration and modes of some tenants, each read under its role. The version is read before what it counts.
+CREATE FUNCTION control.read_policies(names text[])
+RETURNS TABLE (tenant text, version bigint, change_time timestamptz, durable boolean, content json)
+LANGUAGE plpgsql AS $$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN SELECT t.name, t.schema_name, t.role_name FROM control.tenant t WHERE t.name = ANY (names) LOOP
+        tenant := place.name;
+        SELECT s.version, s.change_time INTO version, change_time
+        FROM control.serving s WHERE s.tenant = place.name AND s.kind = 'policies';
+        SELECT t.durable INTO durable FROM control.tenant t WHERE t.name = place.name;
+        PERFORM set_config('role', place.role_name, true);
+        EXECUTE format('SELECT %I.read_policies()', place.schema_name) INTO content;
+        PERFORM set_config('role', 'none', true);
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Newest allocations of some tenants, each read under its role. asked: {tenant: {policy: version above which}}
+CREATE FUNCTION control.read_allocations(asked json)
+RETURNS TABLE (tenant text, version bigint, content json)
+LANGUAGE plpgsql AS $$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN
+        SELECT t.name, t.schema_name, t.role_name, a.value AS above
+        FROM json_each(asked) a JOIN control.tenant t ON t.name = a.key
+    LOOP
+        tenant := place.name;
+        SELECT s.version INTO version FROM control.serving s WHERE s.tenant = place.name AND s.kind = 'allocations';
+        PERFORM set_config('role', place.role_name, true);
+        EXECUTE format('SELECT %I.read_allocations($1)', place.schema_name) INTO content USING place.above;
+        PERFORM set_config('role', 'none', true);
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+GRANT SELECT ON control.serving TO kedge_service;
+REVOKE ALL ON FUNCTION control.read_policies(text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION control.read_allocations(json) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION control.read_policies(text[]), control.read_allocations(json) TO kedge_service;

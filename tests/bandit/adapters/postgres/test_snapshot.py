@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
 from kedge_bandit.domain.mode import Mode
 
@@ -20,8 +20,7 @@ async def never() -> psycopg.AsyncConnection[tuple[Any, ...]]:
 async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
     engine = create_async_engine(NOWHERE)
     snapshot = ReplicaSnapshot(
-        engine=engine,
-        ledgers=PostgresLedgers(engine),
+        reads=ServingReads(engine),
         listen=never,
         clock=DatabaseClock(),
         override=lambda _tenant, _policy: Mode.APPLY,
@@ -29,7 +28,7 @@ async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
     )
     running = asyncio.create_task(snapshot.run())
     for _ in range(20):
-        snapshot.wake()
+        await snapshot.hear("kedge_serving", "somebody")
         await asyncio.sleep(0.02)
         assert snapshot.stale
     running.cancel()

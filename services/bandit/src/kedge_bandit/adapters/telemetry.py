@@ -14,6 +14,7 @@ from kedge_bandit.domain.mode import Mode
 log = structlog.get_logger(__name__)
 
 _LATENCY_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_MODE_CHANGE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Telemetry:
     _dropped: Counter = field(init=False)
     _mismatches: Counter = field(init=False)
     _refused: Counter = field(init=False)
+    _mode_change: Histogram = field(init=False)
     _bound: dict[tuple[str, ...], Counter] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,6 +55,12 @@ class Telemetry:
             registry=registry,
         )
         self._refused = Counter("kedge_requests_refused", "Requests refused, by reason", ("reason",), registry=registry)
+        self._mode_change = Histogram(
+            "kedge_mode_change_seconds",
+            "From a change of mode in the database to this replica's view",
+            buckets=_MODE_CHANGE_BUCKETS,
+            registry=registry,
+        )
 
     def decided(self, decision: Decision, seconds: float) -> None:
         """Count one decision."""
@@ -87,6 +95,10 @@ class Telemetry:
     def baseline_mismatch(self, tenant: str) -> None:
         """Count a caller whose own baseline differs."""
         self._mismatches.labels(tenant).inc()
+
+    def mode_reached(self, seconds: float) -> None:
+        """Time one change of mode, from its statement in the database (its commit comes after) to this view."""
+        self._mode_change.observe(seconds)
 
     def refused(self, reason: str) -> None:
         """Count a refused request."""

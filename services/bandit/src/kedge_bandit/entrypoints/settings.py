@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from kedge_bandit.domain.mode import Mode
 
 PREFIX = "KEDGE_"
+MAX_REPLICAS = 64
 
 
 class Settings(BaseSettings):
@@ -17,9 +18,10 @@ class Settings(BaseSettings):
     Attributes:
         database_url: any PostgreSQL 15 or newer; empty: the embedded one under `data_dir`. DATABASE_URL works too.
         data_dir: where the embedded database, the operator's key and the mode override file live.
-        host, port: of gRPC; one port per server process.
+        replicas: server processes of one `kedge serve`.
+        host, port: of gRPC; one port per server process, counted up from the first one's.
         web_port: of REST and the pages.
-        metrics_port, worker_metrics_port: of /metrics; 0 turns it off.
+        metrics_port, worker_metrics_port: of /metrics; 0 turns it off. The servers' are counted up like `port`.
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
         worker_interval_ms: least time between two passes over a tenant.
         worker_batch: raw rows of one pass.
@@ -30,10 +32,11 @@ class Settings(BaseSettings):
     database_url: str = ""
     data_dir: Path = Path("build/kedge")
     host: str = "127.0.0.1"
+    replicas: int = Field(default=1, ge=1, le=MAX_REPLICAS)
     port: int = Field(default=50051, ge=0, le=65535)
     web_port: int = Field(default=8080, ge=0, le=65535)
     metrics_port: int = Field(default=9464, ge=0, le=65535)
-    worker_metrics_port: int = Field(default=9465, ge=0, le=65535)
+    worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
     mode_override: Mode = Mode.APPLY
     worker_interval_ms: int = Field(default=100, ge=1)
     worker_batch: int = Field(default=2000, ge=1)

@@ -1,4 +1,4 @@
-"""Run server, worker and web as children: restart the one that dies, stop all of them together."""
+"""Run servers, worker and web as children: restart the one that dies, all of them in turn, or stop them together."""
 
 import fcntl
 import os
@@ -12,24 +12,53 @@ from pathlib import Path
 from threading import Event
 from typing import IO
 
-PROCESSES = ("server", "worker", "web")
+_PACKAGE = "kedge_bandit.entrypoints"
 _BACKOFF_SECONDS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 _STOP_SECONDS = 20.0
 _HEALTHY_SECONDS = 10.0
+_READY_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
 
 
 class AlreadyRunning(Exception):
     """Refuse to supervise a data folder that a living supervisor holds; the lock dies with its holder."""
 
 
-@dataclass(slots=True)
-class Child:
-    """One process and how often it died lately."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What one child runs.
+
+    Attributes:
+        name: of its pid file and log; several may run one module.
+        module: under `kedge_bandit.entrypoints`.
+        settings: what its environment has beyond the common one.
+        is_ready: says whether it serves; asked after a planned restart only.
+    """
 
     name: str
+    module: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    is_ready: Callable[[], bool] = lambda: True
+
+
+@dataclass(slots=True)
+class Child:
+    """One process and how often it died lately.
+
+    Attributes:
+        is_leaving: it was told to end, so its end is no death.
+    """
+
+    program: Program
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     deaths: int = 0
+    is_leaving: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of its program."""
+        return self.program.name
 
 
 @dataclass(slots=True)
@@ -38,15 +67,17 @@ class Supervisor:
 
     Attributes:
         log_dir: where each child's standard error goes; None: this process's own.
-        said: called with one line when a child died.
+        said: called with one line when something happened to a child.
+        rolling: set it, and `watch` restarts every child in turn.
     """
 
     environment: Mapping[str, str]
     run_dir: Path
+    programs: Sequence[Program]
     log_dir: Path | None = None
     said: Callable[[str], None] = lambda _line: None
-    names: Sequence[str] = PROCESSES
     stopping: Event = field(default_factory=Event)
+    rolling: Event = field(default_factory=Event)
     _children: list[Child] = field(default_factory=list)
     _lock: IO[str] | None = None
 
@@ -66,18 +97,55 @@ class Supervisor:
         if self.log_dir is not None:
             self.log_dir.mkdir(parents=True, exist_ok=True)
         self._end_leftovers()
-        self._children = [Child(name) for name in self.names]
+        self._children = [Child(program) for program in self.programs]
         for child in self._children:
             self._spawn(child)
 
     def watch(self) -> None:
-        """Restart children that die, until `stopping` is set."""
-        while not self.stopping.wait(0.05):
-            for child in self._children:
-                if child.process is not None and child.process.poll() is not None:
-                    self._died(child)
-                elif child.process is None and time.monotonic() - child.started >= _backoff(child.deaths):
-                    self._spawn(child)
+        """Restart children that die, and all in turn when `rolling` is set, until `stopping` is."""
+        while not self.stopping.wait(_LOOK_SECONDS):
+            self._mind()
+            if self.rolling.is_set():
+                self.rolling.clear()
+                self._roll()
+
+    def _mind(self) -> None:
+        for child in self._children:
+            if child.process is not None and child.process.poll() is not None and not child.is_leaving:
+                self._died(child)
+            elif child.process is None and time.monotonic() - child.started >= _backoff(child.deaths):
+                self._spawn(child)
+
+    def _roll(self) -> None:
+        """Restart one child after the other; one that does not get ready ends it, so that the others serve on."""
+        for child in self._children:
+            self.said(f"restarting {child.name}")
+            if not self._replace(child):
+                if not self.stopping.is_set():
+                    self.said(f"{child.name} is not ready after {_READY_SECONDS:g} s; the next ones are left alone")
+                return
+        self.said("every process was restarted")
+
+    def _replace(self, child: Child) -> bool:
+        """End a child gently, start it again, and say whether it got ready; the others are minded meanwhile."""
+        leaving = child.process
+        if leaving is not None:
+            child.is_leaving = True
+            leaving.terminate()
+            if not self._wait(lambda: leaving.poll() is not None, _STOP_SECONDS):
+                leaving.kill()
+                leaving.wait()
+            child.is_leaving = False
+            self._spawn(child)
+        return self._wait(child.program.is_ready, _READY_SECONDS)
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self.stopping.wait(_LOOK_SECONDS) or time.monotonic() > deadline:
+                return False
+            self._mind()
+        return True
 
     def stop(self) -> None:
         """End every child: SIGTERM, then SIGKILL for one that does not drain in 20 s."""
@@ -95,33 +163,35 @@ class Supervisor:
         for child in self._children:
             self._pid_file(child).unlink(missing_ok=True)
 
-    def stop_on_signals(self) -> None:
-        """Let SIGTERM and SIGINT end `watch`."""
+    def obey_signals(self) -> None:
+        """Let SIGTERM and SIGINT end `watch`, and SIGHUP restart every child in turn."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
+        signal.signal(signal.SIGHUP, lambda *_: self.rolling.set())
 
     def _end_leftovers(self) -> None:
-        """End children of a supervisor that was killed: they still hold the ports."""
-        for name in self.names:
-            path = self._pid_file(Child(name))
-            pid = int(path.read_text(encoding="ascii")) if path.exists() else 0
-            if pid and _runs(pid, name):
-                self.said(f"ending {name} {pid}, left by a supervisor that was killed")
+        """End children of a supervisor that was killed, however many it had: they still hold the ports."""
+        left = {path: _pid_of(path) for path in self.run_dir.glob("*.pid")}
+        for path, pid in left.items():
+            if _is_ours(pid):
+                self.said(f"ending {path.stem} {pid}, left by a supervisor that was killed")
                 os.kill(pid, signal.SIGTERM)
-                deadline = time.monotonic() + _STOP_SECONDS
-                while _runs(pid, name) and time.monotonic() < deadline:
-                    time.sleep(0.05)
+        deadline = time.monotonic() + _STOP_SECONDS
+        for path, pid in left.items():
+            while _is_ours(pid) and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS)
             path.unlink(missing_ok=True)
 
     def _spawn(self, child: Child) -> None:
-        command = [sys.executable, "-m", f"kedge_bandit.entrypoints.{child.name}"]
+        command = [sys.executable, "-m", f"{_PACKAGE}.{child.program.module}"]
+        environment = {**self.environment, **child.program.settings}
         # A session of its own: Ctrl-C reaches this process, which then stops the children in order.
         if self.log_dir is None:
-            child.process = subprocess.Popen(command, env=dict(self.environment), start_new_session=True)
+            child.process = subprocess.Popen(command, env=environment, start_new_session=True)
         else:
             with (self.log_dir / f"{child.name}.log").open("ab") as log:
                 child.process = subprocess.Popen(
-                    command, env=dict(self.environment), start_new_session=True, stdout=log, stderr=log
+                    command, env=environment, start_new_session=True, stdout=log, stderr=log
                 )
         child.started = time.monotonic()
         # Renamed into place, so that a reader never sees half a number.
@@ -141,18 +211,29 @@ class Supervisor:
         return self.run_dir / f"{child.name}.pid"
 
 
-def child_environment(**values: str) -> dict[str, str]:
-    """Give this process's environment with settings of the children."""
-    return {**os.environ, **{f"KEDGE_{name.upper()}": value for name, value in values.items()}}
+def settings_of(**values: str) -> dict[str, str]:
+    """Spell settings as the environment has them.
+
+    >>> settings_of(port="50051")
+    {'KEDGE_PORT': '50051'}
+    """
+    return {f"KEDGE_{name.upper()}": value for name, value in values.items()}
 
 
-def _runs(pid: int, name: str) -> bool:
+def _pid_of(path: Path) -> int:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except ValueError:
+        return 0
+
+
+def _is_ours(pid: int) -> bool:
     """Say whether a process is one of ours; a number that was given to somebody else since is not."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return f"kedge_bandit.entrypoints.{name}".encode() in arguments
+    return any(argument.startswith(f"{_PACKAGE}.".encode()) for argument in arguments)
 
 
 def _backoff(deaths: int) -> float:

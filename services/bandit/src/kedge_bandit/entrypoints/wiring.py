@@ -24,6 +24,7 @@ from kedge_bandit.adapters.override import Overrides
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
 from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
@@ -91,12 +92,12 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     clock = DatabaseClock()
     override = overrides(settings)
     snapshot = ReplicaSnapshot(
-        engine=engine,
-        ledgers=ledgers,
+        reads=ServingReads(engine),
         listen=connector(url),
         clock=clock,
         override=override,
         keys_changed=keyring.replace,
+        mode_reached=telemetry.mode_reached,
     )
     writer = GroupWriter(connector(url), dropped=telemetry.dropped)
     telemetry.registry.register(

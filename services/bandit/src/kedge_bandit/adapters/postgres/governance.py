@@ -23,7 +23,6 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.policy import Policy, PolicySpec
 
-CHANNEL: Final = "kedge_serving"
 _SPEC: Final = TypeAdapter(PolicySpec)
 _TICK: Final = timedelta(microseconds=1)
 
@@ -112,7 +111,6 @@ class PostgresPolicies:
         if (Mode.APPLY if found is None else Mode(found.mode)) is not policy.mode:
             await self._log_mode(policy.name, policy.mode, policy.update_time)
         await self._audit.append(event)
-        await self._notify()
 
     async def arm(self, content_hash: str) -> Arm:
         """Read an arm by its content's hash."""
@@ -139,7 +137,6 @@ class PostgresPolicies:
         """Change the tenant's mode with its event."""
         await self._log_mode(None, mode, event.time)
         await self._audit.append(event)
-        await self._notify()
 
     async def mode_changes(self, name: PolicyName) -> Sequence[ModeChange]:
         """Read every change of global, tenant and policy mode that bears on a policy, in the order of time."""
@@ -211,9 +208,6 @@ class PostgresPolicies:
     async def _modes(self, level: ColumnElement[bool], name: str) -> Sequence[ModeChange]:
         wanted: Select[Any] = select(_MODE.mode, _MODE.change_time).where(level).order_by(_MODE.change_id)
         return [ModeChange(name, Mode(row.mode), row.change_time) for row in await self._connection.execute(wanted)]
-
-    async def _notify(self) -> None:
-        await self._connection.execute(select(func.pg_notify(CHANNEL, self._tenant)))
 
     @asynccontextmanager
     async def _outside_the_tenant(self) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import Row, Select, func, select, update
+from sqlalchemy import Row, Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import learning_reads as reads
@@ -25,7 +25,6 @@ from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.posterior import Evidence
 
-_CHANNEL = "kedge_serving"
 _IMPORT = "IMPORT"
 _LAST = 2**62
 
@@ -221,8 +220,6 @@ class PostgresLearning:
         if changes.restored_time is not None:
             moved |= {"system_identifier": reads.CLUSTER, "counted_before": changes.restored_time}
         await self._connection.execute(update(tables.fold_state).values(moved))
-        if changes.allocations:
-            await self._connection.execute(select(func.pg_notify(_CHANNEL, self._tenant)))
         return now
 
     async def _execute(self, statement: Select[Any], **parameters: object) -> Sequence[Row[Any]]:

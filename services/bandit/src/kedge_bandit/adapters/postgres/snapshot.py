@@ -1,11 +1,13 @@
 """Keep a replica's plain view of tenants, policies, modes and allocations: told by NOTIFY, made sure by a poll.
 
 A NOTIFY is a hint and may be lost; the poll every second is the guarantee, and it alone renews the lease (5 s). Without
-it the view is stale, and `Decide` answers the baseline.
+it the view is stale, and `Decide` answers the baseline. Only what changed is read; modes and policies apart from
+allocations, so that a freeze never waits for them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -13,24 +15,25 @@ from typing import Any
 
 import psycopg
 import structlog
-from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.application.ports import Serving
 from kedge_bandit.domain.api_key import StoredKey
-from kedge_bandit.domain.errors import KedgeError, PolicyNotFound, StoreUnavailable, TenantDenied
+from kedge_bandit.domain.errors import PolicyNotFound, TenantDenied
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, most_restrictive
-from kedge_bandit.domain.principal import Role
+from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
 
 LEASE_SECONDS = 5.0
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 0.2
-CHANNEL = "kedge_serving"
+BATCH_TENANTS = 50
+"""Tenants that one query reads."""
+SERVING_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL = "kedge_serving", "kedge_allocations", "kedge_keys"
+EVERYBODY = "many"
+GONE = (DBAPIError, psycopg.Error, OSError)
 
 log = structlog.get_logger(__name__)
 
@@ -55,25 +58,78 @@ class DatabaseClock:
 
 
 @dataclass(slots=True)
+class _Feed:
+    """What is known of one kind, tenant by tenant, and what NOTIFY named since.
+
+    Attributes:
+        load: reads tenants and takes them in; answers the versions they are at least as new as. Runs once at a time.
+    """
+
+    load: Callable[[Sequence[TenantId]], Awaitable[Mapping[TenantId, int]]]
+    known: dict[TenantId, int] = field(default_factory=dict)
+    named: dict[TenantId, None] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def name(self, tenants: Iterable[TenantId]) -> None:
+        """Note that tenants have news."""
+        self.named.update(dict.fromkeys(tenants))
+        self.wake.set()
+
+    async def bring(self, tenants: Iterable[TenantId]) -> None:
+        """Read tenants in batches; between two of them others may read."""
+        waiting = deque(tenants)
+        while waiting:
+            batch = [waiting.popleft() for _ in range(min(BATCH_TENANTS, len(waiting)))]
+            async with self.lock:
+                self.known.update(await self.load(batch))
+
+    async def follow(self) -> None:
+        """Read what NOTIFY names, for ever. What cannot be read is left to the poll."""
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            named = list(self.named)
+            self.named.clear()
+            try:
+                await self.bring(named)
+            except GONE as error:
+                log.warning("snapshot.not_refreshed", error=type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS)
+
+
+@dataclass(slots=True)
 class ReplicaSnapshot:
     """What this replica serves from.
 
     Attributes:
         override: a mode of a policy from outside the database; it can only restrict.
-        keys_changed: called with all live keys at every refresh.
+        keys_changed: called with all live keys whenever they changed.
+        changed: called with a tenant whose view changed.
+        mode_reached: called with the seconds that a change of mode took from the database to this view.
     """
 
-    engine: AsyncEngine
-    ledgers: PostgresLedgers
+    reads: ServingReads
     listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     clock: DatabaseClock
     override: Callable[[TenantId, PolicyName], Mode]
     keys_changed: Callable[[list[StoredKey]], None]
+    mode_reached: Callable[[float], None] = lambda _seconds: None
+    changed: Callable[[TenantId], None] = lambda _tenant: None
     _everything: Mode = Mode.APPLY
+    _tenant_modes: dict[TenantId, Mode] = field(default_factory=dict)
+    _allocations: dict[TenantId, dict[PolicyName, dict[str, Allocation]]] = field(default_factory=dict)
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
     _refreshed: float = float("-inf")
-    _dirty: set[str] = field(default_factory=set)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _keys_version: int = -1
+    _modes_version: int = -1
+    _shared: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _of_policies: _Feed = field(init=False)
+    _of_allocations: _Feed = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Set up the two feeds."""
+        self._of_policies, self._of_allocations = _Feed(self._load_policies), _Feed(self._load_allocations)
 
     def serving(self, tenant: TenantId, policy: PolicyName) -> Serving:
         """Read a policy."""
@@ -92,7 +148,7 @@ class ReplicaSnapshot:
 
     @property
     def age_seconds(self) -> float:
-        """Seconds since the last refresh that succeeded."""
+        """Seconds since the last refresh that succeeded began."""
         return monotonic() - self._refreshed
 
     @property
@@ -103,114 +159,137 @@ class ReplicaSnapshot:
     async def run(self) -> None:
         """Refresh for ever; a database that is gone is tried again, and the view ages meanwhile."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._listen())
-            group.create_task(self._refresh_loop())
+            for task in (self._listen(), self._poll(), self._of_policies.follow(), self._of_allocations.follow()):
+                group.create_task(task)
 
     async def _listen(self) -> None:
         while True:
             try:
                 async with await self.listen() as connection:
-                    await connection.execute(f"LISTEN {CHANNEL}")
-                    self.wake()
+                    for channel in (SERVING_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL):
+                        await connection.execute(f"LISTEN {channel}")
                     async for notice in connection.notifies():
-                        self.wake(notice.payload)
-            except (psycopg.Error, OSError) as error:
+                        await self.hear(notice.channel, notice.payload)
+            except GONE as error:
                 log.warning("listen.lost", error=type(error).__name__)
                 await asyncio.sleep(POLL_SECONDS)
 
-    def wake(self, tenant: str | None = None) -> None:
-        """Note news of a tenant, or that some of any tenant may have been missed."""
-        if tenant is None:
-            self._dirty.update(self._tenants)
+    async def hear(self, channel: str, payload: str) -> None:
+        """Take in a NOTIFY."""
+        if channel == KEYS_CHANNEL:
+            await self._load_keys()
+        elif channel == ALLOCATIONS_CHANNEL:
+            self._of_allocations.name([TenantId(payload)])
+        elif payload == EVERYBODY:
+            await self._load_everything()
         else:
-            self._dirty.add(tenant)
-        self._wake.set()
+            self._of_policies.name([TenantId(payload)])
 
-    async def _refresh_loop(self) -> None:
-        polled = float("-inf")
+    async def _poll(self) -> None:
         while True:
+            began = monotonic()
             try:
-                if monotonic() - polled >= POLL_SECONDS:
-                    polled = monotonic()
-                    await self.refresh()
-                else:
-                    await self._reload_dirty()
-            except (KedgeError, DBAPIError, OSError) as error:
+                await self.refresh()
+            except GONE as error:
                 log.warning("snapshot.not_refreshed", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
-            self._wake.clear()
-            if self._dirty:
-                continue
-            try:
-                async with asyncio.timeout(max(0.01, polled + POLL_SECONDS - monotonic())):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            else:
+                await asyncio.sleep(max(0.0, began + POLL_SECONDS - monotonic()))
 
     async def refresh(self) -> None:
-        """Read clock, keys, tenants and everything of every tenant anew."""
-        async with self.engine.connect() as connection:
-            before = datetime.now(UTC)
-            now = (await connection.execute(select(func.clock_timestamp()))).scalar_one()
-            self.clock.measure(before, now, datetime.now(UTC))
-            row = tables.api_key.c
-            keys = await connection.execute(
-                select(row.key_id, row.key_hash, row.principal, row.role, row.tenant).where(row.revoke_time.is_(None))
-            )
-            self.keys_changed(
-                [
-                    StoredKey(
-                        key_id=found.key_id,
-                        key_hash=found.key_hash,
-                        principal=found.principal,
-                        role=Role(found.role),
-                        tenant=None if found.tenant is None else TenantId(found.tenant),
-                    )
-                    for found in keys
-                ]
-            )
-            names = [
-                TenantId(name) for name in (await connection.execute(select(tables.control_tenant.c.name))).scalars()
-            ]
-        for gone in set(self._tenants) - set(names):
-            del self._tenants[gone]
-        self._dirty.update(names)
-        await self._reload_dirty()
-        self._refreshed = monotonic()
+        """Find out what changed and read that, so that the view is as new as the beginning of this call."""
+        began = monotonic()
+        await self._measure_clock()
+        there = await self.reads.versions()
+        if there.modes != self._modes_version:
+            await self._load_everything()
+            self._modes_version = there.modes
+        if there.keys != self._keys_version:
+            await self._load_keys()
+            self._keys_version = there.keys
+        self._forget(set(self._tenants) - set(there.policies))
+        for feed, versions in ((self._of_policies, there.policies), (self._of_allocations, there.allocations)):
+            await feed.bring([tenant for tenant, version in versions.items() if feed.known.get(tenant) != version])
+        self.look_at_overrides()
+        self._refreshed = began
 
-    async def _reload_dirty(self) -> None:
-        if self._dirty:
-            self._everything = await self._global_mode()
-        while self._dirty:
-            tenant = TenantId(self._dirty.pop())
-            try:
-                await self._reload(tenant)
-            except StoreUnavailable:
-                self._dirty.add(tenant)
-                raise
-            except TenantDenied:
-                self._tenants.pop(tenant, None)
+    async def _measure_clock(self) -> None:
+        before = datetime.now(UTC)
+        there = await self.reads.now()
+        self.clock.measure(before, there, datetime.now(UTC))
 
-    async def _global_mode(self) -> Mode:
-        row = tables.global_mode_change.c
-        async with self.engine.connect() as connection:
-            newest = select(row.mode).order_by(row.change_id.desc()).limit(1)
-            found = (await connection.execute(newest)).scalar_one_or_none()
-        return Mode.APPLY if found is None else Mode(found)
+    def _forget(self, gone: Iterable[TenantId]) -> None:
+        for tenant in gone:
+            for kept in (self._tenants, self._tenant_modes, self._allocations):
+                kept.pop(tenant, None)
+            for feed in (self._of_policies, self._of_allocations):
+                feed.known.pop(tenant, None)
 
-    async def _reload(self, tenant: TenantId) -> None:
-        known = self._tenants.get(tenant, {})
-        async with self.ledgers.open(tenant) as ledger:
-            shared = (self._everything, await ledger.policies.tenant_mode())
-            fresh: dict[PolicyName, Serving] = {}
-            for policy in await ledger.policies.list():
-                before = known.get(policy.name)
-                allocations = {} if before is None else before.allocations
-                after = max((a.version for a in allocations.values()), default=0)
-                newer = await ledger.decisions.newest_allocations(policy.name, after=after)
-                merged: dict[str, Allocation] = (
-                    {**allocations, **{a.bucket: a for a in newer}} if newer else allocations
-                )
-                mode = most_restrictive((*shared, policy.mode, self.override(tenant, policy.name)))
-                fresh[policy.name] = Serving(policy, mode, merged)
+    async def _load_keys(self) -> None:
+        async with self._shared:
+            self.keys_changed(await self.reads.keys())
+
+    async def _load_everything(self) -> None:
+        async with self._shared:
+            self._everything, changed = await self.reads.everything_mode()
+            for tenant in self._tenants:
+                self._compose(tenant, self._policies_of(tenant), changed)
+
+    async def _load_policies(self, tenants: Sequence[TenantId]) -> Mapping[TenantId, int]:
+        found = await self.reads.policies(tenants)
+        for tenant, news in found.items():
+            self._tenant_modes[tenant] = news.mode
+            self._compose(tenant, news.policies, news.change_time)
+        return {tenant: news.version for tenant, news in found.items()}
+
+    async def _load_allocations(self, tenants: Sequence[TenantId]) -> Mapping[TenantId, int]:
+        """Read what is newer than the newest known; of a tenant whose version fell, the database was restored: all."""
+        found = await self.reads.allocations({tenant: self._newest(tenant) for tenant in tenants})
+        known = self._of_allocations.known
+        restored = [tenant for tenant, news in found.items() if news.version < known.get(tenant, 0)]
+        if restored:
+            for tenant in restored:
+                self._allocations.pop(tenant, None)
+            found = {**found, **await self.reads.allocations({tenant: {} for tenant in restored})}
+        for tenant, news in found.items():
+            self._take_in(tenant, news.allocations)
+        return {tenant: news.version for tenant, news in found.items()}
+
+    def _newest(self, tenant: TenantId) -> dict[PolicyName, int]:
+        of_tenant = self._allocations.get(tenant, {})
+        return {name: max(a.version for a in buckets.values()) for name, buckets in of_tenant.items()}
+
+    def _take_in(self, tenant: TenantId, allocations: Iterable[Allocation]) -> None:
+        fresh: dict[PolicyName, dict[str, Allocation]] = {}
+        for allocation in allocations:
+            fresh.setdefault(allocation.policy, {})[allocation.bucket] = allocation
+        of_tenant = self._allocations.setdefault(tenant, {})
+        for name, buckets in fresh.items():
+            of_tenant[name] = {**of_tenant.get(name, {}), **buckets}
+        if fresh and tenant in self._tenants:
+            self._compose(tenant, self._policies_of(tenant), None)
+
+    def _policies_of(self, tenant: TenantId) -> list[Policy]:
+        return [serving.policy for serving in self._tenants[tenant].values()]
+
+    def _compose(self, tenant: TenantId, policies: Iterable[Policy], changed: datetime | None) -> None:
+        """Put a tenant's view together; `changed` is when, where the cause is a change of modes or policies."""
+        before, allocations = self._tenants.get(tenant, {}), self._allocations.get(tenant, {})
+        fresh = {
+            policy.name: Serving(policy, self._effective(tenant, policy), allocations.get(policy.name, {}))
+            for policy in policies
+        }
         self._tenants[tenant] = fresh
+        self.changed(tenant)
+        if changed is not None and any(before[n].mode is not fresh[n].mode for n in before.keys() & fresh.keys()):
+            self.mode_reached(max(0.0, (self.clock.now() - changed).total_seconds()))
+
+    def _effective(self, tenant: TenantId, policy: Policy) -> Mode:
+        shared = (self._everything, self._tenant_modes.get(tenant, Mode.APPLY))
+        return most_restrictive((*shared, policy.mode, self.override(tenant, policy.name)))
+
+    def look_at_overrides(self) -> None:
+        """Look at the override of every policy, which changes without a word."""
+        for tenant, policies in self._tenants.items():
+            if any(self._effective(tenant, each.policy) is not each.mode for each in policies.values()):
+                self._compose(tenant, self._policies_of(tenant), None)

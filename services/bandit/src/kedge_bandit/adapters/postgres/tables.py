@@ -94,6 +94,15 @@ global_mode_change = Table(
     _text("because"),
     schema="control",
 )
+serving = Table(
+    "serving",
+    _metadata,
+    _text("tenant"),
+    _text("kind"),
+    _big("version"),
+    _time("change_time"),
+    schema="control",
+)
 
 policy = Table(
     "policy",

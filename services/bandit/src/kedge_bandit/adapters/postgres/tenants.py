@@ -11,7 +11,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.adapters.postgres.governance import CHANNEL
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of, schema_of
 from kedge_bandit.application.administration_ports import Tenant, WriteId
 from kedge_bandit.domain.api_key import StoredKey
@@ -92,7 +91,7 @@ class PostgresTenants:
             return [ModeChange("global", Mode(row.mode), row.change_time) for row in await connection.execute(wanted)]
 
     async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
-        """Change the mode of everything, and wake every replica for every tenant."""
+        """Change the mode of everything; NOTIFY at commit."""
         async with self._transaction() as connection:
             newest = (await connection.execute(select(func.max(_MODE.change_time)))).scalar_one()
             row = {
@@ -102,8 +101,6 @@ class PostgresTenants:
                 "because": event.because,
             }
             await connection.execute(insert(tables.global_mode_change).values(row))
-            told = select(func.pg_notify(CHANNEL, _TENANT.name)).select_from(tables.control_tenant)
-            await connection.execute(told)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:

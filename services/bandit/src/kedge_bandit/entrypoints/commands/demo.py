@@ -26,6 +26,7 @@ import typer
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rich.console import Console
 
+from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.commands.serve import supervise
 from kedge_bandit.entrypoints.settings import Settings, read_settings
@@ -35,8 +36,6 @@ READY_SECONDS = 60.0
 SETTLE_SECONDS = 180.0
 REPLAYED = 1_000
 MARKER = ".kedge-demo"
-PLAYERS = ("server", "worker")
-"""The demo speaks gRPC alone."""
 BECAUSE_FREEZE = "demo: show that one command stops everything a tenant learns"
 
 
@@ -100,7 +99,11 @@ def demo(
     settings = _settings(out)
     database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
     supervisor = supervise(
-        settings, database, said=lambda line: console.print(f"[yellow]{line}"), log_dir=out / "logs", names=PLAYERS
+        settings,
+        database,
+        said=lambda line: console.print(f"[yellow]{line}"),
+        run=[*programs.servers(settings), programs.worker()],
+        log_dir=out / "logs",
     )
     try:
         supervisor.start()
@@ -119,7 +122,7 @@ def demo(
 def _settings(out: Path) -> Settings:
     """Keep everything of the run in its folder, on ports that nobody uses."""
     ports = {name: _free_port() for name in ("port", "web_port", "metrics_port", "worker_metrics_port")}
-    return read_settings().model_copy(update={"data_dir": out / "data", "log_level": "WARNING", **ports})
+    return read_settings().model_copy(update={"data_dir": out / "data", "log_level": "WARNING", "replicas": 1, **ports})
 
 
 def _empty(out: Path) -> None:

@@ -1,29 +1,46 @@
-"""`kedge serve`: database, server, worker and REST in one command."""
+"""`kedge serve`: database, servers, worker and REST in one command."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
+from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
-from kedge_bandit.entrypoints.settings import Settings, read_settings
-from kedge_bandit.entrypoints.supervisor import PROCESSES, AlreadyRunning, Supervisor, child_environment
+from kedge_bandit.entrypoints.settings import MAX_REPLICAS, Settings, read_settings
+from kedge_bandit.entrypoints.supervisor import AlreadyRunning, Program, Supervisor, settings_of
 
 
-def serve() -> None:
-    """Start everything and keep it running until Ctrl-C; a child that dies is started again."""
+def serve(
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, max=MAX_REPLICAS, help="Server processes, on ports from KEDGE_PORT on [KEDGE_REPLICAS]."),
+    ] = None,
+) -> None:
+    """Start everything and keep it running until Ctrl-C; what dies is started again, SIGHUP restarts all in turn."""
     console = Console(stderr=True)
     settings = read_settings()
+    if replicas is not None:
+        settings = settings.model_copy(update={"replicas": replicas})
     database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
     try:
-        supervisor = supervise(settings, database, said=lambda line: console.print(f"[yellow]{line}"))
-        supervisor.stop_on_signals()
+        supervisor = supervise(
+            settings,
+            database,
+            said=lambda line: console.print(f"[yellow]{line}"),
+            run=[*programs.servers(settings), programs.worker(), programs.web()],
+        )
+        supervisor.obey_signals()
         try:
             supervisor.start()
         except AlreadyRunning as error:
             console.print(f"error: {error}", style="red", markup=False)
             raise SystemExit(1) from error
-        console.print(f"gRPC on {settings.host}:{settings.port}, REST on http://{settings.host}:{settings.web_port}")
+        ports = ", ".join(program.settings["KEDGE_PORT"] for program in programs.servers(settings))
+        console.print(f"gRPC on {settings.host}:{ports}, REST on http://{settings.host}:{settings.web_port}")
         console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends")
         try:
             supervisor.watch()
@@ -38,11 +55,11 @@ def supervise(
     database: ReadyDatabase,
     *,
     said: Callable[[str], None],
+    run: Sequence[Program],
     log_dir: Path | None = None,
-    names: Sequence[str] = PROCESSES,
 ) -> Supervisor:
-    """Make the supervisor of the three processes over a ready database."""
-    environment = child_environment(
+    """Make the supervisor of some programs over a ready database."""
+    common = settings_of(
         database_url=database.service_url,
         data_dir=str(settings.data_dir.resolve()),
         host=settings.host,
@@ -53,5 +70,9 @@ def supervise(
         log_level=settings.log_level,
     )
     return Supervisor(
-        environment=environment, run_dir=settings.data_dir / "run", log_dir=log_dir, said=said, names=names
+        environment={**os.environ, **common},
+        run_dir=settings.data_dir / "run",
+        programs=run,
+        log_dir=log_dir,
+        said=said,
     )

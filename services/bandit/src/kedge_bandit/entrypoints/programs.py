@@ -1,0 +1,58 @@
+"""List what `kedge serve` runs: so many servers, each on ports of its own, one worker, one web process."""
+
+from functools import partial
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.supervisor import Program, settings_of
+
+_CHECK_SECONDS = 1.0
+
+
+def servers(settings: Settings) -> list[Program]:
+    """List the server processes: `server` on the configured ports, `server-2` on the next ones, and so on.
+
+    >>> [program.name for program in servers(Settings(replicas=2))]
+    ['server', 'server-2']
+    >>> servers(Settings(replicas=2, port=7000, metrics_port=0))[1].settings
+    {'KEDGE_PORT': '7001', 'KEDGE_METRICS_PORT': '0'}
+    """
+    return [_server(settings, number) for number in range(settings.replicas)]
+
+
+def _server(settings: Settings, number: int) -> Program:
+    port = _nth(settings.port, number)
+    return Program(
+        name="server" if number == 0 else f"server-{number + 1}",
+        module="server",
+        settings=settings_of(port=str(port), metrics_port=str(_nth(settings.metrics_port, number))),
+        is_ready=partial(_serves, f"{settings.host}:{port}"),
+    )
+
+
+def worker() -> Program:
+    """Give the worker."""
+    return Program(name="worker", module="worker")
+
+
+def web() -> Program:
+    """Give REST."""
+    return Program(name="web", module="web")
+
+
+def _nth(port: int, number: int) -> int:
+    """Count ports up; 0 means none or any, and stays."""
+    return port + number if port else 0
+
+
+def _serves(address: str) -> bool:
+    with grpc.insecure_channel(address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        try:
+            answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_CHECK_SECONDS)
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
