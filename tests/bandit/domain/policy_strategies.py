@@ -95,6 +95,8 @@ def specs(draw: st.DrawFn) -> PolicySpec:
             budget_share=draw(st.floats(0.01, 1)),
             budget_off=draw(st.booleans()),
             arm_caps=dict.fromkeys(sorted(capped), 1.0),
+            max_non_baseline_decisions_per_hour=draw(st.integers(0, 10**9)),
+            max_non_baseline_cost_usd_per_day=draw(st.floats(0, 1e6)),
         ),
         half_life=timedelta(seconds=draw(st.integers(60, 10**8))),
         prior_strength=draw(st.floats(0, 1000)),

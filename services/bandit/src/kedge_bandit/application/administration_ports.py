@@ -14,6 +14,7 @@ from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.self_check import Finding
+from kedge_bandit.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class LearnedState:
     Attributes:
         allocation_version, publish_time: of the newest allocation; 0 and None before the first.
         closed: why the baseline alone is published, BUDGET or CAP; None: it is not.
+        usage, capped_until: what counts against the caps, and when one that is reached gives way at the soonest.
         learning_held: why learning is held; empty when it is not.
         episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
         backlog: raw rows that are not folded yet, over all policies of the tenant.
@@ -99,6 +101,8 @@ class LearnedState:
     cells: tuple[CellSums, ...]
     self_check: Finding | None
     closed: Reason | None
+    usage: Usage | None
+    capped_until: datetime | None
     learning_held: str
     episode_counts: dict[str, int]
     backlog: int
@@ -159,24 +163,36 @@ class GovernedLedgers(Protocol):
         """Open one tenant's record. Raises TenantDenied for an unknown tenant, StoreUnavailable without a database."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """An isolated owner of policies and episodes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantSettings:
+    """What a tenant may choose.
 
     Attributes:
         store_content: redacted content of episodes is kept.
+        durable: a decision is committed before it is answered.
     """
 
+    store_content: bool = False
+    durable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An isolated owner of policies and episodes."""
+
     name: TenantId
-    store_content: bool
+    settings: TenantSettings
     create_time: datetime
 
 
 class TenantRegistry(Protocol):
     """What belongs to no tenant: the list of tenants, the keys, and the mode of everything."""
 
-    async def onboard(self, tenant: TenantId, change: Change, write: WriteId, *, store_content: bool) -> Tenant:
-        """Make a tenant with its schema and role, and its first audit event. Raises TenantExists."""
+    async def onboard(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
+        """Make the change's tenant with its schema and role, and its first audit event. Raises TenantExists."""
+
+    async def update(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
+        """Replace the settings of the change's tenant, audited; NOTIFY at commit. Raises TenantDenied."""
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""

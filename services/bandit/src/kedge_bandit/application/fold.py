@@ -18,6 +18,7 @@ from kedge_bandit.domain.mode import Mode, PolicyClock
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.published import COLD
+from kedge_bandit.domain.usage import Usage, is_capped
 from kedge_bandit.domain.veto_belief import eligibility
 
 SAFETY_WINDOW = 1_000
@@ -137,7 +138,7 @@ class PolicyFold:
         half_life, column = self.policy.spec.half_life, self.policy.spec.index
         buckets = tuple(sorted({bucket for bucket, _ in self.record.cells}))
         row = {bucket: i for i, bucket in enumerate(buckets)}
-        table = EvidenceTable.empty(len(buckets), len(column))
+        table = EvidenceTable.empty(buckets, self.policy.spec.action_keys)
         for (bucket, action), cell in self.record.cells.items():
             if action in column:
                 now = cell.at(as_of, half_life)
@@ -178,8 +179,17 @@ class PolicyFold:
         actions = self.record.actions
         return np.array([not (key in actions and actions[key].ineligible) for key in self.policy.spec.action_keys])
 
-    def closed(self) -> Reason | None:
-        """Say why the baseline alone is to be published: exploring has cost its share; None where it has not."""
+    def usage(self, now: datetime) -> Usage | None:
+        """Give what counts against the caps at a time of the store's clock; None without caps."""
+        usage = self.record.policy.usage
+        return None if usage is None else usage.at(now.timestamp())
+
+    def closed(self, now: datetime) -> Reason | None:
+        """Say why the baseline alone is to be published: a cap is reached, or exploring has cost its share."""
+        usage = self.usage(now)
+        exploration = self.policy.spec.exploration
+        if usage is not None and is_capped(exploration, decisions=usage.decided, cost_usd=usage.cost_usd):
+            return Reason.CAP
         return Reason.BUDGET if self._has_spent_budget() else None
 
     def _has_spent_budget(self) -> bool:

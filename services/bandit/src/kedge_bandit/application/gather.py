@@ -99,10 +99,12 @@ async def attach_evidence(learning: Learning, tasks: Iterable[Task]) -> None:
 def _task(key: EpisodeKey, entry: _News, found: EpisodeFile | None, chosen: Chosen | None, now: datetime) -> Task:
     times = list(entry.times())
     file = found or EpisodeFile(key=key, open_time=chosen.time if chosen else min(times, default=now))
+    is_matched_now = file.dossier.chosen is None and chosen is not None
     file.dossier = file.dossier.extended(
         chosen=chosen, rivals=entry.rivals, events=entry.events, arrivals=entry.arrivals, served=entry.served
     )
-    return Task(file=file, trigger_time=max(times, default=now), events=entry.events, arrivals=entry.arrivals)
+    events = list(file.dossier.events) if is_matched_now else entry.events
+    return Task(file=file, trigger_time=max(times, default=now), events=events, arrivals=entry.arrivals)
 
 
 async def _matched(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from kedge_bandit.application.check_draws import AllocationMemory, counted
+from kedge_bandit.application.count_usage import count_usage, may_leave_the_baseline
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.gather import gather
 from kedge_bandit.application.hold import Holds
@@ -20,6 +21,7 @@ from kedge_bandit.application.publish import publish
 from kedge_bandit.application.release import release
 from kedge_bandit.application.resettle import resettle
 from kedge_bandit.application.settle import Ruling, Task, rule
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.episode import EpisodeState, SafetyVerdict
 from kedge_bandit.domain.evidence_log import EvidenceEntry
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
@@ -42,7 +44,7 @@ class Passed:
         settled: newly reached states by policy.
         counts: counts that changed, as they are now.
         p_values: of the self-checks that were looked at.
-        held: why learning is held, by policy looked at.
+        held: why learning is held, by policy looked at; closed: why the baseline alone is published, likewise.
         audit_sequence: head of the audit chain when the pass began.
     """
 
@@ -55,6 +57,7 @@ class Passed:
     failures: int
     p_values: dict[PolicyName, float]
     held: dict[PolicyName, str | None]
+    closed: dict[PolicyName, Reason | None]
     audit_sequence: int
 
 
@@ -114,7 +117,9 @@ class _Pass:
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
         opener = FoldOpener(self.ledger, self.learn.policies, self.point.now, self.learn.override)
-        self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys())
+        served = may_leave_the_baseline(rows.decisions, self.point)
+        self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys() | served.keys())
+        await count_usage(self.learning, self.folds, served, tasks, self.point)
         await opener.revalue(self.folds, tasks, changes)
         goes_on = await release(self.learning, self.folds, tasks, changes, now=self.point.now, limit=self.learn.batch)
         goes_on |= await resettle(
@@ -143,6 +148,7 @@ class _Pass:
             failures=failures,
             p_values=holds.p_values,
             held={name: fold.record.policy.learning_held for name, fold in self.folds.items()},
+            closed={name: fold.record.policy.closed for name, fold in self.folds.items()},
             audit_sequence=self.point.audit_sequence,
         )
 
@@ -224,6 +230,7 @@ def _idle(point: FoldPoint) -> Passed:
         failures=0,
         p_values={},
         held={},
+        closed={},
         audit_sequence=point.audit_sequence,
     )
 

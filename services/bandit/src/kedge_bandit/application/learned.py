@@ -14,6 +14,7 @@ from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.self_check import SelfCheck
 from kedge_bandit.domain.settlement import Arrival
+from kedge_bandit.domain.usage import Usage
 
 
 class EpisodeKey(NamedTuple):
@@ -103,6 +104,8 @@ class PolicyRecord:
         learning_held: why; None when it is not.
         safety_window: last 1,000 learnable episodes, "1" without a safety verdict, else "0".
         closed: why the baseline alone is published, BUDGET or CAP; None: it is not.
+        usage: what counts against the caps, as the windows stood when something was counted last; None without caps.
+        capped_until: when enough will have left the windows if nothing comes; None where no cap is reached.
     """
 
     allocation_version: int = 0
@@ -115,6 +118,8 @@ class PolicyRecord:
     learning_held: str | None = None
     safety_window: str = ""
     closed: Reason | None = None
+    usage: Usage | None = None
+    capped_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

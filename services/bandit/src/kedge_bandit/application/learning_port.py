@@ -10,6 +10,7 @@ from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName
+from kedge_bandit.domain.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,12 @@ class Learning(Protocol):
 
     async def unaccounted(self, policy: PolicyName) -> int:
         """Count logged episodes that are not in exactly one state, by the kept counts and by the raw rows."""
+
+    async def usage(self, policy: PolicyName, baseline: str, *, before: int, now: datetime) -> Usage:
+        """Count from the raw rows of transactions `before` what was served beside the baseline in the windows at `now`.
+
+        Of the cost it reads the events of episodes whose decision the worker has matched.
+        """
 
     async def clear_hold(self, policy: PolicyName) -> None:
         """Let learning go on after an alarm of the self-check, which starts anew."""

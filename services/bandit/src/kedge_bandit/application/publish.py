@@ -15,7 +15,7 @@ from kedge_bandit.domain.audit import KEDGE, AuditEvent
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.learners.learner import EvidenceTable, Learner
+from kedge_bandit.domain.learners.learner import EvidenceTable, Learner, believe
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import COLD, Allocation
 
@@ -43,28 +43,28 @@ def publish(
 
     A change of configuration, of an action's eligibility or of the budget renews every bucket at once. Evidence renews
     a bucket when it grew by 2 %, at least one row, and a second has passed. Frozen or bypassed nothing is renewed.
-    While learning is held, evidence renews nothing; a person's change and an exclusion still do. While episodes are
-    settled anew, the old allocations serve until that is done.
+    While learning is held, evidence renews nothing; a person's change, an exclusion and a closing still do. While
+    episodes are settled anew, the old allocations serve until that is done; a cap closes them even then.
     """
     done = Published()
-    if fold.mode.stops_time or fold.is_put_off or fold.is_resettling:
+    record, closed = fold.record.policy, fold.closed(now)
+    closes = closed is not None and record.closed is None
+    if fold.mode.stops_time or fold.is_put_off or (fold.is_resettling and not (closes and closed is Reason.CAP)):
         return done
-    record = fold.record.policy
     as_of = fold.clock.at(now)
     subject = f"tenants/{tenant}/policies/{fold.policy.name}"
     done.events = [
         _event(subject, now, key, over_cap=over, is_eligible=is_eligible)
         for key, is_eligible, over in fold.update_eligibility(as_of)
     ]
-    closed = fold.closed()
     is_new = record.policy_version < fold.policy.version
     if record.closed and not closed and not (is_new or done.events or _may_renew(fold, COLD, now)):
         return done  # closing is at once, opening waits its turn; till then what was published stands
     everything = is_new or bool(done.events) or closed is not record.closed
     wanted = _buckets(fold) if everything else _grown(fold, now)
-    if not wanted or (record.learning_held is not None and not is_new and not done.events):
+    if not wanted or (record.learning_held is not None and not (is_new or closes or done.events)):
         return done
-    learner = learners.get(fold.policy.spec.learner)
+    learner = learners.get(fold.policy.spec.learner_in_force)
     if learner is None:
         done.failures += 1
         log.error("allocation.refused", policy=fold.policy.name, reason="LEARNER_NOT_REGISTERED")
@@ -73,10 +73,17 @@ def publish(
     digest = evidence_hash(buckets, table, fold.policy.spec.action_keys, as_of)
     _make(_Making(fold, learner, buckets, table, digest, as_of, now, evidence_sequence, closed), wanted, done)
     if not done.failures:
-        record.policy_version = fold.policy.version
-        record.closed = closed
+        record.policy_version = record.policy_version if fold.is_resettling else fold.policy.version
+        _note_closed(fold, closed)
     fold.is_touched = True
     return done
+
+
+def _note_closed(fold: PolicyFold, closed: Reason | None) -> None:
+    record = fold.record.policy
+    if closed is not record.closed:
+        log.info("exploration.closed" if closed else "exploration.opened", policy=fold.policy.name, reason=closed)
+    record.closed = closed
 
 
 def _make(making: "_Making", wanted: Iterable[str], done: Published) -> None:
@@ -130,9 +137,10 @@ class _Making:
         """Make one allocation. Raises NumericalFailure; nothing is published then."""
         policy = self.fold.policy
         spec, exploration = policy.spec, policy.spec.exploration
-        eligible = self.fold.eligible
+        eligible, usage = self.fold.eligible, self.fold.usage(self.now)
         place = self.buckets.index(bucket) if bucket in self.buckets else None
-        belief = self.learner.believe(
+        belief = believe(
+            self.learner,
             self.table,
             bucket=place,
             eligible=eligible,
@@ -160,6 +168,8 @@ class _Making:
             mean=tuple(belief.mean.tolist()),
             eligible=tuple(eligible.tolist()),
             closed=self.closed,
+            non_baseline_decisions=0 if usage is None else usage.decided,
+            non_baseline_cost_usd=0.0 if usage is None else usage.cost_usd,
             publish_time=self.now,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.learned import ActionRecord, Changes, LearnedRecord
@@ -13,6 +13,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import policy_clock
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.posterior import Evidence
+from kedge_bandit.domain.usage import Usage
 
 TOLERANCE = 1e-9
 
@@ -59,10 +60,12 @@ class Rebuild:
                 raise StoreUnavailable("a worker is at this tenant: try again in a moment")
             log = await learning.evidence_log(name)
             record = (await learning.learned([name]))[name]
+            baseline = policy.spec.baseline_key
+            usage = await learning.usage(name, baseline, before=point.low, now=point.now)
             found = Rebuilt(
                 evidence_rows=log.sequence.size,
                 cells=len(log.cells),
-                max_error=largest_error(policy, record, log),
+                max_error=max(largest_error(policy, record, log), usage_error(record.policy.usage, usage, point.now)),
                 unaccounted=await learning.unaccounted(name),
             )
             if not verify_only:
@@ -72,6 +75,8 @@ class Rebuild:
                 )
                 fold.refold(log, as_of=clock.at(point.now))
                 record.policy.half_life, fold.is_touched = policy.spec.half_life, True
+                if record.policy.usage is not None:
+                    record.policy.usage = usage
                 changes = Changes(high=point.low, evidence_sequence=point.evidence_sequence)
                 fold.write_to(changes)
                 await learning.save(changes)
@@ -83,6 +88,20 @@ def largest_error(policy: Policy, record: LearnedRecord, log: EvidenceLog) -> fl
     half_life = record.policy.half_life or policy.spec.half_life
     cells, actions = _cell_errors(record, log, half_life), _action_errors(policy, record, log, half_life)
     return float(max([0.0, *cells, *actions]))
+
+
+def usage_error(kept: Usage | None, counted: Usage, now: datetime) -> float:
+    """Find by how much what is kept for the caps differs from the raw rows; 0 where nothing is kept for this baseline.
+
+    A decision counts in full, as does a US dollar.
+    """
+    if kept is None or kept.baseline != counted.baseline:
+        return 0.0
+    left = kept.at(now.timestamp())
+    differences = [0.0]
+    for one, other in ((dict(left.decisions), dict(counted.decisions)), (dict(left.cost), dict(counted.cost))):
+        differences += [abs(one.get(slot, 0.0) - other.get(slot, 0.0)) for slot in one.keys() | other.keys()]
+    return max(differences)
 
 
 def _cell_errors(record: LearnedRecord, log: EvidenceLog, half_life: timedelta) -> Iterable[float]:

@@ -19,9 +19,10 @@ from kedge_bandit.domain.eligibility import Wish, choose
 from kedge_bandit.domain.evidence_log import EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName, TenantId
 from kedge_bandit.domain.learners import LEARNERS
-from kedge_bandit.domain.learners.learner import Learner
+from kedge_bandit.domain.learners.learner import Learner, believe
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.usage import is_capped
 from kedge_bandit.domain.veto_belief import EXCLUDE_ABOVE, READMIT_BELOW, eligibility
 
 TOLERANCE = 1e-9
@@ -106,7 +107,7 @@ class _Source:
             recorded = await self.ledger.decisions.allocation(*key)
             policy = await self._policy(decision.policy, recorded.policy_version)
             log = await self._log(decision.policy)
-            self.made[key] = recompute(recorded, policy, log, self.learners[policy.spec.learner])
+            self.made[key] = recompute(recorded, policy, log, self.learners[policy.spec.learner_in_force])
         found = self.made[key]
         allocation = found.allocation
         u = uniform(decision.tenant, decision.policy, decision.episode_id, decision.seed_epoch, allocation.version)
@@ -142,14 +143,15 @@ def recompute(recorded: Allocation, policy: Policy, log: EvidenceLog, learner: L
     spec, upto = policy.spec, recorded.evidence_sequence
     buckets, table = log.table(actions=spec.action_keys, as_of=recorded.as_of, half_life=spec.half_life, upto=upto)
     eligible = np.array(recorded.eligible)
-    belief = learner.believe(
+    belief = believe(
+        learner,
         table,
         bucket=buckets.index(recorded.bucket) if recorded.bucket in buckets else None,
         eligible=eligible,
         strength=spec.prior_strength,
         seed=seed_of(policy.name, recorded.bucket, recorded.version),
     )
-    closed = Reason.BUDGET if _is_spent(recorded, policy, log) else None
+    closed = _closed(recorded, policy, log)
     p = vector(belief.q, policy, eligible, is_closed=closed is not None)
     again = replace(recorded, q=tuple(belief.q.tolist()), p=p, mean=tuple(belief.mean.tolist()), closed=closed)
     pairs = ((recorded.q, again.q), (recorded.p, again.p), (recorded.mean, again.mean))
@@ -158,6 +160,14 @@ def recompute(recorded: Allocation, policy: Policy, log: EvidenceLog, learner: L
     if closed is not recorded.closed:
         problems.append(f"the recomputed vector is {'closed by ' + closed if closed else 'open'}")
     return Recomputed(again, error, tuple(problems))
+
+
+def _closed(recorded: Allocation, policy: Policy, log: EvidenceLog) -> Reason | None:
+    """Say why the baseline alone was to be published, from what the caps saw and from the log."""
+    decisions, cost_usd = recorded.non_baseline_decisions, recorded.non_baseline_cost_usd
+    if is_capped(policy.spec.exploration, decisions=decisions, cost_usd=cost_usd):
+        return Reason.CAP
+    return Reason.BUDGET if _is_spent(recorded, policy, log) else None
 
 
 def _is_spent(recorded: Allocation, policy: Policy, log: EvidenceLog) -> bool:

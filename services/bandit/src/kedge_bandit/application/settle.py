@@ -47,7 +47,8 @@ class Task:
     Attributes:
         previous: its newest evidence.
         trigger_time: when what is new about it was received, or when it fell due.
-        events, arrivals: what is new.
+        events: new ones, and where its decision is new, those that came before it.
+        arrivals: new ones.
         is_released: a person released it from quarantine.
     """
 

@@ -11,7 +11,7 @@ from kedge_bandit.domain.errors import ArmNotFound, IllegalTransition, InvalidPo
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.mode import Mode
-from kedge_bandit.domain.policy import Policy, PolicySpec
+from kedge_bandit.domain.policy import AUTO, Policy, PolicySpec
 from kedge_bandit.domain.switch import QuarantineChoice, check_freeze, check_set_mode, check_unfreeze
 
 NEW_ARM_CAP = 0.05
@@ -65,7 +65,8 @@ def create(name: PolicyName, spec: PolicySpec, change: Change) -> Move:
 def replace_spec(policy: Policy, spec: PolicySpec, change: Change) -> Move:
     """Configure a policy anew. Arms that the new spec leaves out stay as tombstones.
 
-    A new reward is a new reward version. Floor and slice alone are a stage and leave `configuration_version` as it is.
+    A new reward is a new reward version. Floor, slice and the caps on what is served beside the baseline, alone, leave
+    `configuration_version` as it is.
 
     Raises:
         InvalidPolicy, ExplorationRefused, ReasonRequired: as in `create`.
@@ -215,9 +216,9 @@ def retire_arm(policy: Policy, pointer: ArmPointer, change: Change) -> Move:
 
 
 def _check(spec: PolicySpec) -> None:
-    if spec.learner not in LEARNERS:
+    if spec.learner not in (AUTO, *LEARNERS):
         raise InvalidPolicy(
-            f"learner {spec.learner[:80]!r} is not registered: use one of {', '.join(sorted(LEARNERS))}"
+            f"learner {spec.learner[:80]!r} is not registered: use {AUTO} or one of {', '.join(sorted(LEARNERS))}"
         )
     known = {arm.arm_id for arm in spec.arms}
     for arm in spec.arms:
@@ -242,9 +243,16 @@ def _tombstone(arm: Arm) -> Arm:
 
 
 def _at_stage(spec: PolicySpec, staged: PolicySpec) -> PolicySpec:
-    """Give a spec the floor and the slice of another."""
+    """Give a spec the floor, the slice and the caps per hour and day of another."""
     stage = staged.exploration
-    return replace(spec, exploration=replace(spec.exploration, floor=stage.floor, uniform_slice=stage.uniform_slice))
+    exploration = replace(
+        spec.exploration,
+        floor=stage.floor,
+        uniform_slice=stage.uniform_slice,
+        max_non_baseline_decisions_per_hour=stage.max_non_baseline_decisions_per_hour,
+        max_non_baseline_cost_usd_per_day=stage.max_non_baseline_cost_usd_per_day,
+    )
+    return replace(spec, exploration=exploration)
 
 
 def _configured(policy: Policy, spec: PolicySpec, change: Change, verb: str, facts: Mapping[str, Fact]) -> Move:

@@ -1,5 +1,6 @@
 """A policy: what a person configures (`PolicySpec`), and that with its version, mode and epoch (`Policy`)."""
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,6 +15,9 @@ from kedge_bandit.domain.settlement import Windows
 
 MIN_HALF_LIFE = timedelta(minutes=1)
 DEFAULT_HALF_LIFE = timedelta(days=14)
+AUTO = "auto"
+MOST_INDEPENDENT = 6
+"""Live joint actions up to which independent beliefs learn as well as correlated ones (vetted by `make bench`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,8 @@ class Exploration:
         budget_share: largest share of the baseline's expected reward that exploring may cost.
         budget_off: publish without the budget rule.
         arm_caps: arm id → largest probability of every action that contains it.
+        max_non_baseline_decisions_per_hour: once so many were made, the baseline alone is published; 0: no cap.
+        max_non_baseline_cost_usd_per_day: likewise by what their logged episodes cost, US dollars; 0: no cap.
     """
 
     floor: float = 0.8
@@ -33,6 +39,13 @@ class Exploration:
     budget_share: float = 0.05
     budget_off: bool = False
     arm_caps: dict[str, float] = field(default_factory=dict)
+    max_non_baseline_decisions_per_hour: int = 0
+    max_non_baseline_cost_usd_per_day: float = 0.0
+
+    @property
+    def has_caps(self) -> bool:
+        """Whether decisions beside the baseline are counted against a cap."""
+        return self.max_non_baseline_decisions_per_hour > 0 or self.max_non_baseline_cost_usd_per_day > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +69,7 @@ class PolicySpec:
     Attributes:
         baseline: arm name per dimension used.
         half_life: policy time after which evidence counts half; at least a minute.
+        learner: a registered one, or "auto", see `learner_in_force`.
         prior_strength: s of the learner, in [0, 1000].
 
     Raises:
@@ -68,7 +82,7 @@ class PolicySpec:
     reward: RewardSpec
     settlement: Settlement = Settlement()
     exploration: Exploration = Exploration()
-    learner: str = "beta"
+    learner: str = AUTO
     half_life: timedelta = DEFAULT_HALF_LIFE
     prior_strength: float = 6.0
 
@@ -88,6 +102,10 @@ class PolicySpec:
             raise InvalidPolicy("judge_rate: use a share in [0, 1]")
         if not 0 < self.exploration.budget_share <= 1:
             raise InvalidPolicy("budget_share: use a share in (0, 1]")
+        if self.exploration.max_non_baseline_decisions_per_hour < 0:
+            raise InvalidPolicy("max_non_baseline_decisions_per_hour: use a number from 1, or 0 for no cap")
+        if not 0 <= self.exploration.max_non_baseline_cost_usd_per_day < math.inf:
+            raise InvalidPolicy("max_non_baseline_cost_usd_per_day: use US dollars above 0, or 0 for no cap")
         _ = self.baseline_index
         known = {arm.arm_id for arm in self.arms}
         for arm_id, cap in self.exploration.arm_caps.items():
@@ -125,6 +143,13 @@ class PolicySpec:
     def baseline_key(self) -> str:
         """Key of the baseline."""
         return self.action_keys[self.baseline_index]
+
+    @property
+    def learner_in_force(self) -> str:
+        """Name the learner that "auto" stands for: `beta` up to 6 live joint actions, `anova` above."""
+        if self.learner != AUTO:
+            return self.learner
+        return "beta" if len(self.actions) <= MOST_INDEPENDENT else "anova"
 
     @cached_property
     def action_caps(self) -> tuple[float, ...] | None:

@@ -31,6 +31,8 @@ class Allocation:
         p: published probability; sums to 1 within 1e-9.
         mean: posterior means.
         closed: why p is the baseline alone, BUDGET or CAP; None: it is open.
+        non_baseline_decisions: of the last hour, as the cap on them saw it; 0 without caps.
+        non_baseline_cost_usd: of the last day, likewise.
     """
 
     policy: PolicyName
@@ -52,6 +54,8 @@ class Allocation:
     mean: tuple[float, ...]
     eligible: tuple[bool, ...]
     closed: Reason | None
+    non_baseline_decisions: int = 0
+    non_baseline_cost_usd: float = 0.0
     publish_time: datetime
 
     @cached_property

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from kedge_bandit.application.learn import Passed
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.episode import EpisodeState
 
 _LAG_BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
@@ -26,6 +27,7 @@ class WorkerMetrics:
     _refused: Counter = field(init=False)
     _failures: Counter = field(init=False)
     _held: Gauge = field(init=False)
+    _closed: Gauge = field(init=False)
     _p_value: Gauge = field(init=False)
     _behind: Gauge = field(init=False)
     _audit: Gauge = field(init=False)
@@ -55,6 +57,12 @@ class WorkerMetrics:
         )
         self._failures = Counter("kedge_pass_failures", "Passes that were rolled back", tenant, registry=registry)
         self._held = Gauge("kedge_learning_held", "1 while learning is held", _POLICY, registry=registry)
+        self._closed = Gauge(
+            "kedge_exploring_closed",
+            "1 while the baseline alone is published, by reason",
+            (*_POLICY, "reason"),
+            registry=registry,
+        )
         self._p_value = Gauge("kedge_self_check_p", "p of the self-check's newest look", _POLICY, registry=registry)
         self._behind = Gauge("kedge_behind", "1 while more rows wait than one pass takes", tenant, registry=registry)
         self._audit = Gauge("kedge_audit_head", "Sequence at the head of the audit chain", tenant, registry=registry)
@@ -76,6 +84,9 @@ class WorkerMetrics:
             self._counts.labels(tenant, policy, name).set(number)
         for policy, reason in done.held.items():
             self._held.labels(tenant, policy).set(reason is not None)
+        for policy, closed in done.closed.items():
+            for reason in (Reason.BUDGET, Reason.CAP):
+                self._closed.labels(tenant, policy, reason).set(closed is reason)
         for policy, p_value in done.p_values.items():
             self._p_value.labels(tenant, policy).set(p_value)
 

@@ -123,7 +123,13 @@ def status_message(tenant: TenantId, status: PolicyStatus) -> policy_service_pb2
         warnings=status.warnings,
         learning_held=learned.learning_held,
         backlog=learned.backlog,
+        effective_episodes_per_cell=status.effective_episodes or 0.0,
     )
+    if learned.usage is not None:
+        message.non_baseline_decisions = learned.usage.decided
+        message.non_baseline_cost_usd = learned.usage.cost_usd
+    if learned.capped_until is not None:
+        message.capped_until.FromDatetime(learned.capped_until)
     if learned.publish_time is not None:
         message.publish_time.FromDatetime(learned.publish_time)
     return message
@@ -149,7 +155,8 @@ def tenant_message(tenant: Tenant) -> tenant_service_pb2.Tenant:
     """Put a tenant on the wire."""
     return tenant_service_pb2.Tenant(
         name=f"tenants/{tenant.name}",
-        store_content=tenant.store_content,
+        store_content=tenant.settings.store_content,
+        durable=tenant.settings.durable,
         create_time=timestamp(tenant.create_time),
     )
 

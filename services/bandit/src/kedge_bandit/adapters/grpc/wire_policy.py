@@ -14,7 +14,7 @@ from kedge_bandit.domain.context import CategoricalFeature, Feature, NumericFeat
 from kedge_bandit.domain.dimension import Arm, CostCard, Dimension
 from kedge_bandit.domain.errors import InvalidPolicy, UnknownDimension
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.policy import Exploration, Policy, PolicySpec, Settlement
+from kedge_bandit.domain.policy import AUTO, Exploration, Policy, PolicySpec, Settlement
 from kedge_bandit.domain.reward_spec import RewardSpec, SafetySource
 from kedge_bandit.domain.self_check import Finding
 from kedge_bandit.domain.settlement import Windows
@@ -63,7 +63,7 @@ def spec_of(message: policy_pb2.Policy) -> PolicySpec:
         reward=_reward_of(message.reward),
         settlement=_settlement_of(message.settlement),
         exploration=_exploration_of(message.exploration),
-        learner=message.learner or "beta",
+        learner=message.learner or AUTO,
         **settings,  # type: ignore[arg-type] # each name has its own type above
     )
 
@@ -145,6 +145,8 @@ def _exploration_of(message: policy_pb2.ExplorationSpec) -> Exploration:
         budget_share=message.budget_share if message.HasField("budget_share") else default.budget_share,
         budget_off=message.budget_off,
         arm_caps=dict(message.arm_caps),
+        max_non_baseline_decisions_per_hour=message.max_non_baseline_decisions_per_hour,
+        max_non_baseline_cost_usd_per_day=message.max_non_baseline_cost_usd_per_day,
     )
 
 
@@ -184,6 +186,8 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
             budget_share=spec.exploration.budget_share,
             budget_off=spec.exploration.budget_off,
             arm_caps=spec.exploration.arm_caps,
+            max_non_baseline_decisions_per_hour=spec.exploration.max_non_baseline_decisions_per_hour,
+            max_non_baseline_cost_usd_per_day=spec.exploration.max_non_baseline_cost_usd_per_day,
         ),
         learner=spec.learner,
         half_life=_duration(spec.half_life),
@@ -195,6 +199,7 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
         update_time=timestamp(policy.update_time),
         seed_epoch=policy.seed_epoch,
         baseline_index=spec.baseline_index,
+        learner_in_force=spec.learner_in_force,
     )
     for arm in spec.actions[spec.baseline_index].arms:
         reference = getattr(message.baseline, _BASELINE_FIELD[arm.dimension])

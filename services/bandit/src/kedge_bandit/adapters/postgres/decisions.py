@@ -1,6 +1,6 @@
 """Read decisions, allocations and episodes of one tenant."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.application.ports import EpisodeRecord, LoggedDecision
 from kedge_bandit.domain.context import Context
-from kedge_bandit.domain.decision import Decision, Reason
+from kedge_bandit.domain.decision import Decision, Reason, SetAside
 from kedge_bandit.domain.errors import DecisionNotFound, EpisodeNotFound
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
-from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.published import COLD, Allocation
 
 _PAGE = 2_000
 
@@ -66,6 +66,12 @@ class PostgresDecisions:
             raise DecisionNotFound(f"decision {decision_id} is not recorded in this tenant: check its name")
         return self._decision(found)
 
+    async def find(self, decision_ids: Collection[DecisionId]) -> dict[DecisionId, Decision]:
+        """Read those of these decisions that are recorded."""
+        wanted = select(tables.decision).where(tables.decision.c.decision_id.in_(decision_ids))
+        found = [self._decision(row) for row in await self._connection.execute(wanted)]
+        return {decision.decision_id: decision for decision in found}
+
     async def first_of_episode(self, policy: PolicyName, episode_id: EpisodeId) -> Decision | None:
         """Read the decision that stands for an episode."""
         key, row = tables.decision_key.c, tables.decision.c
@@ -85,6 +91,28 @@ class PostgresDecisions:
         row = tables.allocation.c
         statement = select(tables.allocation).where(row.policy == policy, row.allocation_version == version)
         return allocation_of((await self._connection.execute(statement)).one())
+
+    async def published(self, policy: PolicyName, versions: Collection[int]) -> Sequence[Allocation]:
+        """Read those of these allocations that exist."""
+        row = tables.allocation.c
+        wanted = select(tables.allocation).where(row.policy == policy, row.allocation_version.in_(versions))
+        return [allocation_of(found) for found in await self._connection.execute(wanted)]
+
+    async def replaced_time(self, allocation: Allocation, bucket: str) -> datetime | None:
+        """Read when another allocation took its place in a bucket; None while none has."""
+        row = tables.allocation.c
+        is_cold = allocation.bucket == COLD != bucket
+        times = []
+        places = {bucket: 0 if is_cold else allocation.version, allocation.bucket: allocation.version}
+        for name, after in places.items():
+            wanted = (
+                select(row.publish_time)
+                .where(row.policy == allocation.policy, row.bucket == name, row.allocation_version > after)
+                .order_by(row.allocation_version)
+                .limit(1)
+            )
+            times.append((await self._connection.execute(wanted)).scalar_one_or_none())
+        return min((time for time in times if time is not None), default=None)
 
     async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
         """Read the newest allocation of each bucket, those of a version above `after`."""
@@ -181,11 +209,13 @@ class PostgresDecisions:
             judge_rate=row.judge_rate,
             shadow_action=row.shadow_action,
             superseded=row.superseded,
+            is_local=row.is_local,
+            set_aside=None if row.set_aside is None else SetAside(row.set_aside),
         )
 
 
-def allocation_of(row: Row[Any]) -> Allocation:
-    """Read an allocation's row."""
+def allocation_of(row: Any) -> Allocation:
+    """Read an allocation's row, or whatever else has its columns as attributes."""
     return Allocation(
         policy=PolicyName(row.policy),
         bucket=row.bucket,
@@ -206,6 +236,8 @@ def allocation_of(row: Row[Any]) -> Allocation:
         mean=tuple(row.mean),
         eligible=tuple(row.eligible),
         closed=None if row.closed is None else Reason(row.closed),
+        non_baseline_decisions=row.non_baseline_decisions,
+        non_baseline_cost_usd=row.non_baseline_cost_usd,
         publish_time=row.publish_time,
     )
 

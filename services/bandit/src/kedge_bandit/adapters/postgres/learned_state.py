@@ -1,6 +1,6 @@
 """Read what the worker has learned of one policy, for a status report."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -8,6 +8,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.learning_rows import usage_of
 from kedge_bandit.application.administration_ports import ActionTotals, CellSums, LearnedState
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName
@@ -22,6 +23,7 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
     reads = _Reads(connection, name)
     state = tables.policy_state.c
     found = (await connection.execute(select(tables.policy_state).where(state.policy == name))).one_or_none()
+    usage = None if found is None else usage_of(found.usage)
     return LearnedState(
         allocation_version=0 if found is None else found.allocation_version,
         publish_time=await reads.newest_publish_time(),
@@ -29,6 +31,8 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
         cells=await reads.cells() if with_cells else (),
         self_check=None if found is None else _finding(found.self_check),
         closed=None if found is None or found.closed is None else Reason(found.closed),
+        usage=None if usage is None else usage.at(datetime.now(UTC).timestamp()),
+        capped_until=None if found is None else found.capped_until,
         learning_held="" if found is None else found.learning_held or "",
         episode_counts=await reads.counts(),
         backlog=await reads.backlog(),

@@ -16,6 +16,7 @@ from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
 from kedge_bandit.adapters.postgres import learning_save as saves
 from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.usage_reads import COST_BESIDE, DECISIONS_BESIDE
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows, PolicyHead
 from kedge_bandit.domain.context import Context
@@ -24,6 +25,7 @@ from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.posterior import Evidence
+from kedge_bandit.domain.usage import Usage
 
 _IMPORT = "IMPORT"
 _LAST = 2**62
@@ -191,6 +193,17 @@ class PostgresLearning:
         (logged,) = await self._execute(reads.LOGGED, policy=policy)
         wrong = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
         return wrong + abs(int(logged.number) - sum(actual.values()))
+
+    async def usage(self, policy: PolicyName, baseline: str, *, before: int, now: datetime) -> Usage:
+        """Count what was served beside the baseline, from the raw rows."""
+        asked = {"policy": policy, "baseline": baseline, "before": before, "now": now}
+        decisions = await self._execute(DECISIONS_BESIDE, **asked)
+        cost = await self._execute(COST_BESIDE, **asked)
+        return Usage(
+            baseline=baseline,
+            decisions=tuple((row.slot, row.number) for row in decisions),
+            cost=tuple((row.slot, row.usd) for row in cost),
+        )
 
     async def clear_hold(self, policy: PolicyName) -> None:
         """Let learning go on after an alarm of the self-check, which starts anew.

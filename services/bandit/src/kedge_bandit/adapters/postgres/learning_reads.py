@@ -54,6 +54,7 @@ _CHOSEN = (
     _decision.policy_version,
     _decision.reason,
     _decision.judge_requested,
+    _decision.set_aside,
 )
 
 
@@ -164,11 +165,12 @@ def heads() -> Select[Any]:
     policy, kept = tables.policy.c, tables.policy_state.c
     bucket, action, release = tables.bucket_state.c, tables.action_state.c, tables.quarantine_release.c
     stale = or_(kept.policy.is_(None), kept.policy_version < policy.policy_version, kept.resettle_time.is_not(None))
+    reopens = and_(kept.closed == "CAP", func.coalesce(kept.capped_until, func.now()) <= func.clock_timestamp())
     grown = exists().where(bucket.policy == policy.policy, bucket.fresh >= func.greatest(1.0, GROWTH * bucket.n))
     excluded = exists().where(action.policy == policy.policy, action.ineligible)
     released = exists().where(release.policy == policy.policy, ~release.done)
     return select(
-        policy.policy, policy.policy_version, or_(stale, grown, excluded, released).label("wants_attention")
+        policy.policy, policy.policy_version, or_(stale, reopens, grown, excluded, released).label("wants_attention")
     ).outerjoin_from(tables.policy, tables.policy_state, kept.policy == policy.policy)
 
 

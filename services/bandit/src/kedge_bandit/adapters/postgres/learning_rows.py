@@ -18,7 +18,7 @@ from kedge_bandit.application.learned import (
     PolicyRecord,
 )
 from kedge_bandit.application.learning_port import DecisionRow, EventRow
-from kedge_bandit.domain.decision import Reason
+from kedge_bandit.domain.decision import Reason, SetAside
 from kedge_bandit.domain.dossier import Chosen, Dossier, Event, EventKind
 from kedge_bandit.domain.episode import EpisodeState, Trajectory
 from kedge_bandit.domain.errors import KedgeError
@@ -29,6 +29,7 @@ from kedge_bandit.domain.outcome import Outcome
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.self_check import SelfCheck
 from kedge_bandit.domain.settlement import Arrival
+from kedge_bandit.domain.usage import Usage
 
 UNREADABLE = (ValidationError, KedgeError, KeyError, ValueError, TypeError)
 """What reading a row that nobody validated can raise."""
@@ -37,6 +38,7 @@ _outcome = TypeAdapter(Outcome)
 _trajectory = TypeAdapter(Trajectory)
 _dossier = TypeAdapter(Dossier)
 _note = TypeAdapter(VerdictNote)
+_usage = TypeAdapter(Usage)
 
 
 def chosen_of(row: Row[Any]) -> Chosen:
@@ -49,6 +51,7 @@ def chosen_of(row: Row[Any]) -> Chosen:
         policy_version=row.policy_version,
         reason=Reason(row.reason),
         judge_requested=row.judge_requested,
+        set_aside=None if row.set_aside is None else SetAside(row.set_aside),
     )
 
 
@@ -210,7 +213,14 @@ def policy_of(row: Row[Any]) -> PolicyRecord:
         learning_held=row.learning_held,
         safety_window=row.safety_window,
         closed=None if row.closed is None else Reason(row.closed),
+        usage=usage_of(row.usage),
+        capped_until=row.capped_until,
     )
+
+
+def usage_of(stored: object) -> Usage | None:
+    """Read what counts against the caps; None where there are none."""
+    return None if stored is None else _usage.validate_python(stored)
 
 
 def _self_check(kept: dict[str, Any] | None) -> SelfCheck:

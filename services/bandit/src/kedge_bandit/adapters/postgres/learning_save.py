@@ -152,6 +152,8 @@ def _policy(policy: str, record: PolicyRecord) -> dict[str, object]:
         "learning_held": record.learning_held,
         "safety_window": record.safety_window,
         "closed": record.closed,
+        "usage": record.usage,
+        "capped_until": record.capped_until,
     }
 
 
@@ -177,4 +179,6 @@ def _allocation(allocation: Allocation) -> dict[str, object]:
         "mean": allocation.mean,
         "eligible": allocation.eligible,
         "closed": allocation.closed,
+        "non_baseline_decisions": allocation.non_baseline_decisions,
+        "non_baseline_cost_usd": allocation.non_baseline_cost_usd,
     }

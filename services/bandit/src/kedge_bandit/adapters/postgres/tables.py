@@ -62,6 +62,7 @@ control_tenant = Table(
     _text("revision"),
     _flag("store_content"),
     _time("create_time"),
+    _flag("durable"),
     schema="control",
 )
 api_key = Table(
@@ -200,6 +201,8 @@ decision = Table(
     _text("shadow_action"),
     _flag("superseded"),
     _big("x"),
+    _flag("is_local"),
+    _text("set_aside"),
     schema=TENANT,
 )
 episode_event = Table(
@@ -354,6 +357,8 @@ policy_state = Table(
     _text("learning_held"),
     _text("safety_window"),
     _text("closed"),
+    _json("usage"),
+    _time("capped_until"),
     schema=TENANT,
 )
 bucket_state = Table(
@@ -398,6 +403,8 @@ allocation = Table(
     _reals("mean"),
     Column("eligible", ARRAY(Boolean)),
     _text("closed"),
+    _big("non_baseline_decisions"),
+    _real("non_baseline_cost_usd"),
     schema=TENANT,
 )
 audit_event = Table(
