@@ -9,9 +9,8 @@ import pytest
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.learn import Learn
-from kedge_bandit.domain.arrays import BoolArray
 from kedge_bandit.domain.decision import Decision
-from kedge_bandit.domain.learners.learner import Belief, EvidenceTable
+from kedge_bandit.domain.learners.learner import EvidenceTable, Posterior
 from kedge_bandit.domain.outcome import SignalKind, VetoReason
 from tests.bandit.application.scene import LEAKED, Row, Scene, Scenes, near
 
@@ -78,9 +77,7 @@ class Exploding:
 
     name = "beta"
 
-    def believe(
-        self, evidence: EvidenceTable, *, bucket: int | None, eligible: BoolArray, strength: float, seed: int
-    ) -> Belief:
+    def posterior(self, evidence: EvidenceTable, *, bucket: int | None, strength: float) -> Posterior:
         raise ArithmeticError("no belief today")
 
 

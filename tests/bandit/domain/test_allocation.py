@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kedge_bandit.domain.allocation import allocate, baseline_only, check_exploration, check_simplex
 from kedge_bandit.domain.errors import ExplorationRefused, NumericalFailure
 from kedge_bandit.domain.learners import LEARNERS
-from kedge_bandit.domain.learners.learner import EvidenceTable
+from kedge_bandit.domain.learners.learner import EvidenceTable, believe
 
 
 @st.composite
@@ -96,7 +96,8 @@ def test_ten_thousand_random_and_extreme_states_publish_a_simplex() -> None:
         eligible[baseline] = True
         floor, uniform_slice = float(rng.uniform(0.05, 1.0)), float(rng.uniform(0.001, 0.5))
 
-        belief = learner.believe(
+        belief = believe(
+            learner,
             EvidenceTable(n, n * mean, n * mean * mean),
             bucket=None if state % 7 == 0 else int(rng.integers(buckets)),
             eligible=eligible,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.learners.beta import BetaLearner, beta_shapes
-from kedge_bandit.domain.learners.learner import EvidenceTable
+from kedge_bandit.domain.learners.learner import EvidenceTable, believe
 from kedge_bandit.domain.posterior import Evidence
 
 sums = st.floats(0.0, 1e9)
@@ -76,8 +76,13 @@ def test_sixty_days_without_traffic_tend_to_the_prior_and_never_to_nothing() -> 
 
 
 def test_means_are_given_of_ineligible_actions_too() -> None:
-    belief = BetaLearner().believe(
-        table([[8.0, 8.0]], [[8.0, 0.0]]), bucket=0, eligible=np.array([False, True]), strength=6.0, seed=0
+    belief = believe(
+        BetaLearner(),
+        table([[8.0, 8.0]], [[8.0, 0.0]]),
+        bucket=0,
+        eligible=np.array([False, True]),
+        strength=6.0,
+        seed=0,
     )
 
     assert belief.mean.tolist() == [0.9, 0.1]

@@ -8,7 +8,7 @@ from kedge_bandit.domain.allocation import allocate
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.draw import pick, uniform
 from kedge_bandit.domain.learners.beta import BetaLearner
-from kedge_bandit.domain.learners.learner import EvidenceTable
+from kedge_bandit.domain.learners.learner import EvidenceTable, believe
 
 DRAWS = 200_000
 
@@ -31,7 +31,7 @@ def chi_square_tail(observed: FloatArray, expected: FloatArray) -> float:
 def test_two_hundred_thousand_draws_agree_with_the_logged_propensities(name: str) -> None:
     n, mean = (np.array([values]) for values in POSTERIORS[name])
     everything = np.ones(n.size, bool)
-    belief = BetaLearner().believe(EvidenceTable(n, n * mean, n * mean * mean), bucket=0, eligible=everything)
+    belief = believe(BetaLearner(), EvidenceTable(n, n * mean, n * mean * mean), bucket=0, eligible=everything)
     p = allocate(belief.q, subset=everything, baseline=0, floor=0.05, uniform_slice=0.02)
     vector = p.tolist()
 

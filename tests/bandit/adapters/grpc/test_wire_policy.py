@@ -35,7 +35,7 @@ def test_a_policy_survives_the_wire(policy: Policy) -> None:
 
 def test_what_is_left_out_has_the_vetted_default() -> None:
     spec = spec_of(message())
-    assert (spec.learner, spec.half_life, spec.prior_strength) == ("beta", timedelta(days=14), 6.0)
+    assert (spec.learner, spec.half_life, spec.prior_strength) == ("auto", timedelta(days=14), 6.0)
     assert (spec.exploration.floor, spec.exploration.uniform_slice) == (0.8, 0.1)
     assert (spec.reward.weight_human, spec.reward.safety_source) == (0.4, "GUARDRAILS")
 

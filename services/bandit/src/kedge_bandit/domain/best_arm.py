@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial import legendre
 from scipy.special import betainc, expit, gammaln
 
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.errors import NumericalFailure
+from kedge_bandit.domain.panels import largest_over
 
 SMALLEST_SHAPE = 0.05
 SUM_TOLERANCE = 1e-6
@@ -27,25 +27,13 @@ _WIDEST_PANEL = 6.0  # half the convergence comes from the poles of 1/(1+e^t) at
 _GRID = np.linspace(0.0, 1.0, 48)
 _OVERFLOW = 700.0  # e^709 is the largest double; densities are below e^-35 there for shapes >= 0.05
 
-_NODES, _WEIGHTS = legendre.leggauss(16)
-
-
-def _spectral_integration() -> FloatArray:
-    """Build the matrix that maps values at the nodes to integrals from −1: to each node, then (last column) to 1."""
-    order = _NODES.size
-    to_series = (legendre.legvander(_NODES, order - 1) * _WEIGHTS[:, None]).T * (np.arange(order) + 0.5)[:, None]
-    of_basis = np.stack([legendre.legval(_NODES, legendre.legint(row, lbnd=-1)) for row in np.identity(order)], axis=1)
-    return np.concatenate([of_basis @ to_series, _WEIGHTS[None]], axis=0).T.copy()
-
-
-_INTEGRATE = _spectral_integration()
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LogitBetas:
     """Hold Beta shapes [K] and what their densities in t = logit θ need.
 
-    log f(t) = log f(mode) + a·d − n·log1p(share·expm1(d)) with d = t − mode, exact and without cancellation.
+    log f(t) = log f(mode) + a·d − n·log1p(a/n·expm1(d)) with d = t − mode. Where b < a the same is said of 1 − θ, with
+    b and −d, so that a shape of a billion beside a small one cancels nothing.
     """
 
     a: FloatArray
@@ -55,6 +43,7 @@ class _LogitBetas:
     mode: FloatArray
     curvature: FloatArray
     log_top: FloatArray
+    side: FloatArray
 
     @classmethod
     def of(cls, a: FloatArray, b: FloatArray) -> "_LogitBetas":
@@ -62,7 +51,7 @@ class _LogitBetas:
         curvature = a * (b / n)
         of_n, of_a, of_b = _stirling(np.stack([n, a, b]))
         log_top = 0.5 * np.log(curvature / (2.0 * np.pi)) + of_n - of_a - of_b
-        return cls(a, b, n, a / n, np.log(a / b), curvature, log_top)
+        return cls(a, b, n, a / n, np.log(a / b), curvature, log_top, np.where(a <= b, 1.0, -1.0))
 
     def spans(self) -> tuple[FloatArray, FloatArray]:
         """Bound the points [2, K] below and above which log f is more than each of _DROPS under its mode."""
@@ -86,10 +75,9 @@ class _LogitBetas:
 
     def density(self, t: FloatArray) -> FloatArray:
         """Evaluate f [K, T] at the points t [T]."""
-        d = np.minimum(t - self.mode[:, None], _OVERFLOW)
-        return np.exp(
-            self.a[:, None] * d - self.n[:, None] * np.log1p(self.share[:, None] * np.expm1(d)) + self.log_top[:, None]
-        )
+        d = np.minimum(self.side[:, None] * (t - self.mode[:, None]), _OVERFLOW)
+        least, n = np.minimum(self.a, self.b)[:, None], self.n[:, None]
+        return np.exp(least * d - n * np.log1p(least / n * np.expm1(d)) + self.log_top[:, None])
 
     def below(self, t: float) -> FloatArray:
         """Evaluate F [K] at one point; above 0 by the complement, because θ rounds to 1 long before 1 − θ does to 0."""
@@ -127,22 +115,6 @@ def _panel_edges(betas: _LogitBetas, start: float, end: float, lowest: FloatArra
     return edges
 
 
-def _integrate(betas: _LogitBetas, start: float, edges: FloatArray) -> FloatArray:
-    """Sum f_k·Π_{j≠k} F_j over the panels; the products by prefixes and suffixes, never by division."""
-    half = 0.5 * (edges[1:] - edges[:-1])
-    t = (edges[:-1] + half)[:, None] + half[:, None] * _NODES
-    shape = (betas.a.size, half.size, _NODES.size)
-    mass = betas.density(t.ravel()).reshape(shape) * half[:, None]
-    running = (mass.reshape(-1, shape[2]) @ _INTEGRATE).reshape(shape[0], shape[1], shape[2] + 1)
-    below = running[:, :, :-1] + betas.below(start)[:, None, None]
-    below[:, 1:] += np.cumsum(running[:, :-1, -1], axis=1)[:, :, None]
-    before, after = np.ones(shape), np.ones(shape)
-    np.cumprod(below[:-1], axis=0, out=before[1:])
-    np.cumprod(below[:0:-1], axis=0, out=after[-2::-1])
-    best: FloatArray = ((before * after * mass) @ _WEIGHTS).sum(axis=1)
-    return best
-
-
 def probability_best(a: FloatArray, b: FloatArray) -> FloatArray:
     """Give P(θ_k is the largest) for independent θ_k ~ Beta(a_k, b_k).
 
@@ -177,7 +149,7 @@ def probability_best(a: FloatArray, b: FloatArray) -> FloatArray:
         return best
     if not alive.all():
         betas, lower, upper = _LogitBetas.of(a[alive], b[alive]), lower[:, alive], upper[:, alive]
-    best[alive] = _integrate(betas, start, _panel_edges(betas, start, end, lower[1], upper[1]))
+    best[alive] = largest_over(_panel_edges(betas, start, end, lower[1], upper[1]), betas.density, betas.below(start))
     total = float(best.sum())
     if not abs(total - 1.0) <= SUM_TOLERANCE:
         raise NumericalFailure("sum of the probabilities of being best", total)

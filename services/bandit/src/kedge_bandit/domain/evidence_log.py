@@ -171,7 +171,7 @@ class EvidenceLog:
         buckets = tuple(sorted({bucket for bucket, _ in self.cells}))
         row = {bucket: i for i, bucket in enumerate(buckets)}
         column = {action: i for i, action in enumerate(actions)}
-        table = EvidenceTable.empty(len(buckets), len(actions))
+        table = EvidenceTable.empty(buckets, tuple(actions))
         for sums, target in zip(
             self.sums(as_of=as_of, half_life=half_life, upto=upto), (table.n, table.s, table.s2), strict=True
         ):

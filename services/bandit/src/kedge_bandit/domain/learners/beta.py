@@ -13,47 +13,63 @@ import numpy as np
 
 from kedge_bandit.domain.arrays import BoolArray, FloatArray
 from kedge_bandit.domain.best_arm import probability_best
-from kedge_bandit.domain.learners.learner import Belief, EvidenceTable
+from kedge_bandit.domain.learners.learner import EvidenceTable, Posterior
 
 SMALLEST_SHAPE = 0.5
+
+
+def borrowed(evidence: EvidenceTable, bucket: int | None, strength: float) -> tuple[FloatArray, FloatArray]:
+    """Give m and s′ [K]: what an action's other buckets say about its mean, and for how many episodes that counts."""
+    n, s = evidence.others(bucket)
+    return (1.0 + s) / (2.0 + n), np.minimum(strength, 2.0 + n)
 
 
 def beta_shapes(evidence: EvidenceTable, bucket: int | None, strength: float = 6.0) -> tuple[FloatArray, FloatArray]:
     """Give the shapes a, b [K] of every action's belief in a bucket (None: one without evidence of its own).
 
-    >>> a, b = beta_shapes(EvidenceTable.empty(1, 2), 0)
+    >>> a, b = beta_shapes(EvidenceTable.empty(("",), ("a", "b")), 0)
     >>> a.tolist(), b.tolist()
     ([1.0, 1.0], [1.0, 1.0])
     """
-    actions = evidence.n.shape[1]
-    n_own, s_own = (
-        (np.zeros(actions), np.zeros(actions)) if bucket is None else (evidence.n[bucket], evidence.s[bucket])
-    )
-    n_others = np.maximum(evidence.n.sum(axis=0) - n_own, 0.0)
-    s_others = np.minimum(np.maximum(evidence.s.sum(axis=0) - s_own, 0.0), n_others)
-    mean = (1.0 + s_others) / (2.0 + n_others)
-    worth = np.minimum(strength, 2.0 + n_others)
-    a = worth * mean + s_own
-    b = worth * (1.0 - mean) + np.maximum(n_own - s_own, 0.0)
+    n, s, _ = evidence.own(bucket)
+    mean, worth = borrowed(evidence, bucket, strength)
+    a = worth * mean + s
+    b = worth * (1.0 - mean) + np.maximum(n - s, 0.0)
     return np.maximum(a, SMALLEST_SHAPE), np.maximum(b, SMALLEST_SHAPE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Betas:
+    """Hold independent Betas with shapes a, b [K]."""
+
+    a: FloatArray
+    b: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Means [K]."""
+        return self.a / (self.a + self.b)
+
+    def best(self, eligible: BoolArray, seed: int = 0) -> FloatArray:
+        """Integrate P(best) exactly; `seed` is not used."""
+        return probability_best(self.a[eligible], self.b[eligible])
+
+    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw means [size, K]."""
+        return rng.beta(self.a, self.b, (size, self.a.size))
 
 
 @dataclass(frozen=True, slots=True)
 class BetaLearner:
-    """Believe in independent Betas and integrate P(best) exactly; the default up to six live cells."""
+    """Believe in independent Betas and integrate P(best) exactly; the default up to six actions."""
 
     name: str = "beta"
 
-    def believe(
-        self, evidence: EvidenceTable, *, bucket: int | None, eligible: BoolArray, strength: float = 6.0, seed: int = 0
-    ) -> Belief:
-        """Read the belief about one bucket; `seed` is not used.
+    def posterior(self, evidence: EvidenceTable, *, bucket: int | None, strength: float = 6.0) -> Posterior:
+        """Read the belief about one bucket.
 
         >>> evidence = EvidenceTable(np.array([[4.0, 4.0]]), np.array([[4.0, 0.0]]), np.array([[4.0, 0.0]]))
-        >>> BetaLearner().believe(evidence, bucket=0, eligible=np.array([True, True])).mean.round(3).tolist()
+        >>> BetaLearner().posterior(evidence, bucket=0).mean.round(3).tolist()
         [0.833, 0.167]
         """
-        a, b = beta_shapes(evidence, bucket, strength)
-        q = np.zeros(a.size)
-        q[eligible] = probability_best(a[eligible], b[eligible])
-        return Belief(q, a / (a + b))
+        return Betas(*beta_shapes(evidence, bucket, strength))

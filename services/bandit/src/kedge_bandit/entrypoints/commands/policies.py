@@ -96,7 +96,7 @@ def _show(out: Console, found: Any) -> None:
     exploration = policy.exploration
     out.print(
         f"[bold]{policy.name}[/]  version {policy.policy_version}, {_mode(policy.mode)}"
-        f" (effective {_mode(found.effective_mode)}), learner {policy.learner},"
+        f" (effective {_mode(found.effective_mode)}), learner {policy.learner_in_force},"
         f" floor {exploration.exploitation_floor:g}, slice {exploration.uniform_slice:g},"
         f" half-life {policy.half_life.ToTimedelta()}",
         highlight=False,

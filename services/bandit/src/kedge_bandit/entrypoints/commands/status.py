@@ -85,7 +85,8 @@ def _show(out: Console, found: Any) -> None:
     out.print(
         f"[bold]{tenant} {policy}[/]  {enum_text(policy_pb2.Mode.DESCRIPTOR, found.effective_mode)},"
         f" version {found.policy.policy_version}, allocation {found.allocation_version},"
-        f" floor {found.policy.exploration.exploitation_floor:g}, backlog {found.backlog}",
+        f" floor {found.policy.exploration.exploitation_floor:g}, learner {found.policy.learner_in_force},"
+        f" backlog {found.backlog}",
         highlight=False,
     )
     actions = [
@@ -109,6 +110,8 @@ def _show(out: Console, found: Any) -> None:
     out.print(table("Episodes", ("state or count", "episodes"), sorted(found.episode_counts.items())))
     check = found.self_check
     out.print(f"self-check: {check.decisions} decisions, p = {check.p_value:.3g}", highlight=False)
+    if found.effective_episodes_per_cell:
+        out.print(f"effective episodes per live cell: {found.effective_episodes_per_cell:.0f}", highlight=False)
     for warning in found.warnings:
         out.print(f"[yellow]look at:[/] {warning}", highlight=False)
 
