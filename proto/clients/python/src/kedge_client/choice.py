@@ -116,7 +116,7 @@ def answered_choice(policy: str, episode_id: str, response: DecideResponse, *, m
         judge_requested=response.judge_requested,
         token=response.decision_token,
         decision=response.decision,
-        reason=_reason(response.reason),
+        reason=reason_name(response.reason),
         fallback=False,
         mean=mean if mean is not None and math.isfinite(mean) else None,
     )
@@ -157,7 +157,7 @@ def _ref(message: policy_pb2.ArmRef) -> ArmRef | None:
     return ArmRef(message.name, message.content_hash) if message.name else None
 
 
-def _reason(number: int) -> str:
+def reason_name(number: int) -> str:
     """Name a reason; a newer server may know reasons that this client does not."""
     value = decision_pb2.DecisionReason.DESCRIPTOR.values_by_number.get(number)
     return f"REASON_{number}" if value is None else value.name.removeprefix(_REASON_PREFIX)

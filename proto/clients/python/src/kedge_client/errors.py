@@ -2,6 +2,7 @@
 
     KedgeClientError
     ├── CallFailed          the server or the network gave no answer, or refused
+    ├── QuestionRefused     a local decision was asked for what the server would refuse
     └── ArmContentMismatch  the content that came is not the content that was asked for
 
 A mistake of the calling code (a wrong type, an empty id) is a plain ValueError.
@@ -64,6 +65,18 @@ class CallFailed(KedgeClientError):
     def is_transient(self) -> bool:
         """Say whether the same request may pass later; False where the request itself was refused."""
         return self.code not in _REQUEST_AT_FAULT and self.reason != CLIENT_CLOSED
+
+
+class QuestionRefused(KedgeClientError):
+    """Say that the server would refuse to decide this, so that the local answer is the same as to its refusal.
+
+    Attributes:
+        reason: the server's ErrorReason without its prefix.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class ArmContentMismatch(KedgeClientError):

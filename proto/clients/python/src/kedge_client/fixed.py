@@ -74,6 +74,22 @@ class FixedWire:
         self.cancelled.append(request)
         return decision.CancelResponse()
 
+    async def watch_allocations(
+        self, request: decision.WatchAllocationsRequest
+    ) -> AsyncIterator[decision.WatchAllocationsResponse]:
+        """Stream nothing, so that every decision is asked for."""
+        nothing: tuple[decision.WatchAllocationsResponse, ...] = ()
+        for message in nothing:
+            yield message
+        raise CallFailed(code="UNIMPLEMENTED", reason="UNIMPLEMENTED", detail=f"no vectors of {request.policy}")
+
+    async def report_decisions(
+        self, request: decision.ReportDecisionsRequest, *, deadline_s: float
+    ) -> decision.ReportDecisionsResponse:
+        """Accept them all."""
+        self._fail_if_down()
+        return decision.ReportDecisionsResponse(refusals=[""] * len(request.decisions))
+
     async def get_arm(self, request: decision.GetArmRequest, *, deadline_s: float) -> decision.GetArmResponse:
         """Read an arm that is served."""
         self._fail_if_down()

@@ -73,6 +73,29 @@ class GrpcWire:
         """Say that nothing was served."""
         return await self._call(self._stubs().decisions.Cancel, request, deadline_s)
 
+    async def watch_allocations(
+        self, request: decision.WatchAllocationsRequest
+    ) -> AsyncIterator[decision.WatchAllocationsResponse]:
+        """Hear a policy's vectors."""
+        call = self._stubs().decisions.WatchAllocations(request, metadata=self._metadata)
+        try:
+            async for message in call:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise call_failed(error) from error
+        except asyncio.CancelledError:
+            if _caller_is_cancelled():
+                raise
+            raise _closed() from None
+        finally:
+            call.cancel()
+
+    async def report_decisions(
+        self, request: decision.ReportDecisionsRequest, *, deadline_s: float
+    ) -> decision.ReportDecisionsResponse:
+        """Report decisions that were made here."""
+        return await self._call(self._stubs().decisions.ReportDecisions, request, deadline_s)
+
     async def get_arm(self, request: decision.GetArmRequest, *, deadline_s: float) -> decision.GetArmResponse:
         """Read an arm's content."""
         return await self._call(self._stubs().decisions.GetArm, request, deadline_s)

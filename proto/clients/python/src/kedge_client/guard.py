@@ -31,6 +31,15 @@ class Guard:
         started = self._clock.monotonic()
         era = self._breaker.enter()
         choice = baseline(BREAKER_OPEN) if era is None else await self._attempt(era, ask, baseline)
+        return self.told(choice, started)
+
+    def told(self, choice: Choice, started: float) -> Choice:
+        """Tell the listener of a choice, and give it back.
+
+        Args:
+            choice: what is served.
+            started: when it was asked for, monotonic seconds.
+        """
         with contained("decided"):
             seconds = self._clock.monotonic() - started
             self._listener.decided(choice, seconds=seconds, breaker=self._breaker.state)

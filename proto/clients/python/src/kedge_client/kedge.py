@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from random import Random, SystemRandom
-from types import TracebackType
 from typing import Final, Self
 
 import grpc
 
-from kedge.bandit.v1.decision_service_pb2 import ActivateRequest, CancelRequest
+from kedge.bandit.v1.decision_service_pb2 import CancelRequest
 from kedge.bandit.v1.episode_pb2 import Trajectory
 from kedge.bandit.v1.episode_service_pb2 import LogEpisodeRequest, SettleEpisodeRequest, StreamEpisodesResponse
 from kedge.bandit.v1.feedback_service_pb2 import OutcomeResult, RecordOutcomesRequest
@@ -21,6 +20,7 @@ from kedge_client.clock import Clock, SystemClock
 from kedge_client.grpc_wire import GrpcWire
 from kedge_client.guard import Guard
 from kedge_client.listener import Listener
+from kedge_client.local_policies import LocalPolicies
 from kedge_client.outcome_queue import MAX_BATCH, OutcomeQueue
 from kedge_client.outcomes import OutcomeMaker
 from kedge_client.requests import NO_CATEGORIES, NO_NUMBERS, random_id
@@ -45,6 +45,7 @@ class Kedge:
         decide_deadline_s: seconds after which the baseline is served.
         call_deadline_s: seconds for one attempt of any other call.
         queue_capacity: most outcomes that wait for delivery.
+        local: ids of the policies that are decided in this process, from vectors that the server streams.
         tls: from `grpc.ssl_channel_credentials`; None speaks in the clear.
         listener: hears what happens, for metrics.
         clock: tells and passes time.
@@ -69,6 +70,7 @@ class Kedge:
         decide_deadline_s: float = 0.25,
         call_deadline_s: float = 5.0,
         queue_capacity: int = 10_000,
+        local: Iterable[str] = (),
         tls: grpc.ChannelCredentials | None = None,
         listener: Listener | None = None,
         clock: Clock | None = None,
@@ -78,18 +80,21 @@ class Kedge:
     ) -> None:
         if min(decide_deadline_s, call_deadline_s) <= 0.0:
             raise ValueError("deadlines must be above 0 s")
-        clock = SystemClock() if clock is None else clock
-        random = SystemRandom() if random is None else random
-        listener = Listener() if listener is None else listener
+        clock, random, listener = clock or SystemClock(), random or SystemRandom(), listener or Listener()
         self._tenant = requests.checked_id("tenant", tenant)
+        self._parent = f"tenants/{tenant}"
         self._baselines = {requests.policy_name(tenant, policy): each for policy, each in baselines.items()}
         self._decide_deadline_s, self._deadline_s = decide_deadline_s, call_deadline_s
-        self._now, self._new_id = clock.now, new_id
+        self._now, self._monotonic, self._new_id = clock.now, clock.monotonic, new_id
         self._wire = GrpcWire(address, key=key, tls=tls) if wire is None else wire
+        names = [requests.policy_name(tenant, policy) for policy in local]
+        self._local = LocalPolicies(
+            names, wire=self._wire, clock=clock, random=random, listener=listener, deadline_s=call_deadline_s
+        )
         self._guard = Guard(breaker=CircuitBreaker(monotonic=clock.monotonic), clock=clock, listener=listener)
         self._retrier = Retrier(clock=clock, random=random, backoff=Backoff(longest_s=1.0), deadline_s=call_deadline_s)
         self._arms = ArmCache(
-            parent=f"tenants/{tenant}",
+            parent=self._parent,
             known=(arm for baseline in baselines.values() for arm in baseline.arms),
             read=lambda request: self._retrier.persist(self._wire.get_arm, request),
         )
@@ -133,20 +138,24 @@ class Kedge:
         Raises:
             ValueError: an id is empty, something has the wrong type, or the policy has no baseline here.
         """
+        started = self._monotonic()
         name, baseline = self._known(policy)
-        request = requests.decide_request(
-            policy=name,
-            request_id=self._new_id() if request_id is None else request_id,
+        asked = requests.question(
             episode_id=episode_id,
+            request_id=self._new_id() if request_id is None else request_id,
             categories=categories,
             numbers=numbers,
             available=available,
             pinned=pinned,
-            continues_episode=continues_episode,
             in_tool_loop=in_tool_loop,
             no_exploration=no_exploration,
-            token=token,
-            baseline_hash=baseline.hash,
+        )
+        if name in self._local and not (token or continues_episode):
+            choice = self._local.decide(name, asked, baseline)
+            if choice is not None:
+                return self._guard.told(choice, started)
+        request = requests.decide_request(
+            name, asked, continues_episode=continues_episode, token=token, baseline_hash=baseline.hash
         )
 
         async def ask() -> Choice:
@@ -212,7 +221,7 @@ class Kedge:
         """Record 1 to 500 outcomes now; returns one result each, in order, once they are committed."""
         if not 1 <= len(outcomes) <= MAX_BATCH:
             raise ValueError(f"a batch has 1 to {MAX_BATCH} outcomes, got {len(outcomes)}")
-        request = RecordOutcomesRequest(parent=f"tenants/{self._tenant}", outcomes=outcomes)
+        request = RecordOutcomesRequest(parent=self._parent, outcomes=outcomes)
         return tuple((await self._retrier.persist(self._wire.record_outcomes, request)).results)
 
     async def settle(self, handle: EpisodeHandle) -> None:
@@ -224,18 +233,15 @@ class Kedge:
         """Say which action was served; does nothing after a fallback, which left no decision that can be named."""
         if not handle.decision:
             return
-        request = ActivateRequest(
-            decision=handle.decision,
-            served_action_key=served_action_key or handle.served_action_key,
-            decision_token=handle.token,
-            request_id=self._new_id(),
-        )
+        await self._local.flush(handle, deadline_s=self._deadline_s)
+        request = requests.activate_request(handle, served_action_key, request_id=self._new_id())
         await self._retrier.persist(self._wire.activate, request)
 
     async def cancel(self, handle: EpisodeHandle) -> None:
         """Say that nothing was served, so that the episode is not scored; does nothing after a fallback."""
         if not handle.decision:
             return
+        await self._local.flush(handle, deadline_s=self._deadline_s)
         request = CancelRequest(decision=handle.decision, decision_token=handle.token, request_id=self._new_id())
         await self._retrier.persist(self._wire.cancel, request)
 
@@ -263,11 +269,13 @@ class Kedge:
 
     async def ready(self, *, timeout_s: float = 5.0) -> bool:
         """Connect ahead of the first decision, whose short deadline would otherwise include it."""
-        return await self._wire.ready(deadline_s=timeout_s)
+        is_connected = await self._wire.ready(deadline_s=timeout_s)
+        return is_connected and await self._local.ready(deadline_s=timeout_s)
 
     async def close(self, *, timeout_s: float = 5.0) -> tuple[Outcome, ...]:
         """Deliver waiting outcomes for at most so long, then disconnect; returns those that could not be delivered."""
         try:
+            await self._local.close(timeout_s=timeout_s)
             return await self.outcomes.close(timeout_s=timeout_s)
         finally:
             await self._wire.close()
@@ -275,13 +283,11 @@ class Kedge:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_raised: object) -> None:
         await self.close()
 
     async def _record_once(self, outcomes: Sequence[Outcome]) -> tuple[OutcomeResult, ...]:
-        request = RecordOutcomesRequest(parent=f"tenants/{self._tenant}", outcomes=outcomes)
+        request = RecordOutcomesRequest(parent=self._parent, outcomes=outcomes)
         response = await self._wire.record_outcomes(request, deadline_s=self._deadline_s)
         return tuple(response.results)
 

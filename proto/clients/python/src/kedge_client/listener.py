@@ -32,6 +32,18 @@ class Listener:
     def outcomes_delayed(self, failure: CallFailed, *, waiting: int, retry_in_s: float) -> None:
         """Hear of a batch that failed and will be tried again."""
 
+    def decision_refused(self, decision: str, why: str) -> None:
+        """Hear of a decision made here that the server did not accept, by its name and one word."""
+
+    def decision_dropped(self, decision: str) -> None:
+        """Hear of a decision made here that was never reported: its episode will not be learned from."""
+
+    def decisions_delayed(self, failure: CallFailed, *, waiting: int, retry_in_s: float) -> None:
+        """Hear of a report that failed and will be tried again."""
+
+    def watch_ended(self, policy: str, failure: CallFailed | None) -> None:
+        """Hear that the stream of a policy's vectors ended, and begins again soon; None: the server drained."""
+
 
 @contextmanager
 def contained(event: str) -> Iterator[None]:

@@ -11,10 +11,11 @@ from typing import Final
 from uuid import uuid4
 
 from kedge.bandit.v1.decision_pb2 import Context
-from kedge.bandit.v1.decision_service_pb2 import BestActionRequest, DecideRequest
+from kedge.bandit.v1.decision_service_pb2 import ActivateRequest, BestActionRequest, DecideRequest
 from kedge.bandit.v1.episode_pb2 import Trajectory
 from kedge.bandit.v1.episode_service_pb2 import LogEpisodeRequest
 from kedge_client.choice import EpisodeHandle
+from kedge_client.question import PLAIN, Question, Wish
 
 MAX_ID_CHARACTERS: Final = 128
 NO_CATEGORIES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -55,8 +56,8 @@ def policy_name(tenant: str, policy: str) -> str:
     return f"tenants/{tenant}/policies/{policy}"
 
 
-def context(categories: Mapping[str, str], numbers: Mapping[str, float]) -> Context:
-    """Build the features of a turn.
+def checked_features(categories: Mapping[str, str], numbers: Mapping[str, float]) -> None:
+    """Let features through that have the right types.
 
     Raises:
         ValueError: a name is empty, a category is not text, or a number is not a number.
@@ -70,6 +71,15 @@ def context(categories: Mapping[str, str], numbers: Mapping[str, float]) -> Cont
     names = (*categories, *numbers)
     if not all(_is_text(name) for name in names):
         raise ValueError(f"feature names must be text and not empty, got {sorted(map(repr, names))}")
+
+
+def context(categories: Mapping[str, str], numbers: Mapping[str, float]) -> Context:
+    """Build the features of a turn.
+
+    Raises:
+        ValueError: a name is empty, a category is not text, or a number is not a number.
+    """
+    checked_features(categories, numbers)
     try:
         return Context(categories=categories, numbers=numbers)
     except (TypeError, OverflowError) as error:
@@ -88,38 +98,62 @@ def available_keys(available: Iterable[str]) -> list[str]:
     return keys
 
 
-def decide_request(
+def question(
     *,
-    policy: str,
-    request_id: str,
     episode_id: str,
+    request_id: str,
     categories: Mapping[str, str],
     numbers: Mapping[str, float],
     available: Iterable[str],
     pinned: str,
-    continues_episode: bool,
     in_tool_loop: bool,
     no_exploration: bool,
-    token: bytes,
-    baseline_hash: str,
-) -> DecideRequest:
-    """Build the question for one action.
+) -> Question:
+    """Check and copy what is asked.
 
     Raises:
         ValueError: an id is empty or something has the wrong type.
     """
-    features, keys = context(categories, numbers), available_keys(available)
+    if categories or numbers:
+        checked_features(categories, numbers)
+    wish = PLAIN
+    if available or pinned or in_tool_loop or no_exploration:
+        if not isinstance(pinned, str):
+            raise ValueError(f"Decide cannot be sent: pinned must be an action key, got {pinned!r}")
+        keys = tuple(available_keys(available))
+        wish = Wish(available=keys, pinned=pinned, in_tool_loop=in_tool_loop, no_exploration=no_exploration)
+    try:
+        floats = {name: float(number) for name, number in numbers.items()}
+    except OverflowError as error:
+        raise ValueError(f"the context cannot be sent: {error}") from error
+    return Question(
+        episode_id=checked_id("episode_id", episode_id),
+        request_id=checked_id("request_id", request_id),
+        categories=dict(categories),
+        numbers=floats,
+        wish=wish,
+    )
+
+
+def decide_request(
+    policy: str, asked: Question, *, continues_episode: bool, token: bytes, baseline_hash: str
+) -> DecideRequest:
+    """Build the question for one action.
+
+    Raises:
+        ValueError: something has the wrong type.
+    """
     try:
         return DecideRequest(
             policy=policy,
-            request_id=checked_id("request_id", request_id),
-            episode_id=checked_id("episode_id", episode_id),
-            context=features,
-            available_action_keys=keys,
-            pinned_action_key=pinned,
+            request_id=asked.request_id,
+            episode_id=asked.episode_id,
+            context=Context(categories=asked.categories, numbers=asked.numbers),
+            available_action_keys=asked.wish.available,
+            pinned_action_key=asked.wish.pinned,
             continues_episode=continues_episode,
-            in_tool_loop=in_tool_loop,
-            no_exploration=no_exploration,
+            in_tool_loop=asked.wish.in_tool_loop,
+            no_exploration=asked.wish.no_exploration,
             decision_token=token,
             baseline_hash=baseline_hash,
         )
@@ -147,6 +181,16 @@ def best_action_request(
         episode_id=checked_id("episode_id", episode_id),
         context=context(categories, numbers),
         available_action_keys=available_keys(available),
+    )
+
+
+def activate_request(handle: EpisodeHandle, served_action_key: str, *, request_id: str) -> ActivateRequest:
+    """Build the word that an action was served: the named one, or what the handle or the decision says."""
+    return ActivateRequest(
+        decision=handle.decision,
+        served_action_key=served_action_key or handle.served_action_key,
+        decision_token=handle.token,
+        request_id=request_id,
     )
 
 

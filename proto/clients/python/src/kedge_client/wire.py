@@ -29,6 +29,18 @@ class Wire(Protocol):
         """Say that nothing was served."""
         ...
 
+    def watch_allocations(
+        self, request: decision.WatchAllocationsRequest
+    ) -> AsyncIterator[decision.WatchAllocationsResponse]:
+        """Hear a policy's vectors and what becomes of them, until the server ends the stream."""
+        ...
+
+    async def report_decisions(
+        self, request: decision.ReportDecisionsRequest, *, deadline_s: float
+    ) -> decision.ReportDecisionsResponse:
+        """Report decisions that were made here."""
+        ...
+
     async def get_arm(self, request: decision.GetArmRequest, *, deadline_s: float) -> decision.GetArmResponse:
         """Read an arm's content."""
         ...

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import structlog
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -28,6 +28,8 @@ class Telemetry:
     _episodes: Counter = field(init=False)
     _errors: Counter = field(init=False)
     _dropped: Counter = field(init=False)
+    _reported: Counter = field(init=False)
+    _watchers: Gauge = field(init=False)
     _mismatches: Counter = field(init=False)
     _refused: Counter = field(init=False)
     _mode_change: Histogram = field(init=False)
@@ -48,6 +50,13 @@ class Telemetry:
         )
         self._errors = Counter("kedge_decide_fallbacks", "Baselines served because something broke", registry=registry)
         self._dropped = Counter("kedge_decisions_dropped", "Decision rows left to their tokens", registry=registry)
+        self._reported = Counter(
+            "kedge_decisions_reported",
+            "Decisions of clients, by what became of them",
+            ("tenant", "result"),
+            registry=registry,
+        )
+        self._watchers = Gauge("kedge_watchers", "Clients that hold vectors to decide by themselves", registry=registry)
         self._mismatches = Counter(
             "kedge_baseline_mismatches",
             "Callers with another baseline than the policy's",
@@ -91,6 +100,14 @@ class Telemetry:
     def dropped(self, count: int) -> None:
         """Count decision rows that were not written; their tokens rebuild them."""
         self._dropped.inc(count)
+
+    def reported(self, tenant: str, result: str) -> None:
+        """Count a decision that a client reported: ACCEPTED, why it is not learned from, or why it was refused."""
+        self._reported.labels(tenant, result).inc()
+
+    def watched(self, connected: Callable[[], int]) -> None:
+        """Show how many clients watch, asked whenever somebody reads it."""
+        self._watchers.set_function(connected)
 
     def baseline_mismatch(self, tenant: str) -> None:
         """Count a caller whose own baseline differs."""
@@ -141,3 +158,19 @@ class SnapshotCollector(Collector):
         age = GaugeMetricFamily("kedge_snapshot_age_seconds", "Age of the replica's view", value=self._age())
         queued = GaugeMetricFamily("kedge_rows_queued", "Rows waiting for their commit", value=self._queued())
         return [mode, version, age, queued]
+
+
+class FlagCollector(Collector):
+    """Read how a plugged flag provider does when scraped.
+
+    Args:
+        silent: gives the policies that are stopped because it has not answered for longer than the lease.
+    """
+
+    def __init__(self, silent: Callable[[], float]) -> None:
+        self._silent = silent
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """Give the gauge as it stands."""
+        about = "Policies stopped because the flag provider says nothing"
+        return [GaugeMetricFamily("kedge_flags_silent", about, value=self._silent())]

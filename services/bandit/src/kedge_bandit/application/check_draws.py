@@ -39,13 +39,17 @@ class AllocationMemory:
 
 
 def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, list[DecisionRow]]:
-    """Pick the randomised first decisions of episodes, by policy; after a restore none is counted a second time."""
+    """Pick the randomised first decisions of episodes, by policy; after a restore none is counted a second time.
+
+    A decision that a client made counts like any other, so that a client that picks its episodes to get an action is
+    found; one that was set aside does not, because nothing is learned from it.
+    """
     by_policy: defaultdict[PolicyName, list[DecisionRow]] = defaultdict(list)
     if point.is_restored:
         return by_policy
     for row in rows:
         is_new = point.counted_before is None or row.chosen.time > point.counted_before
-        if row.is_randomised and not row.superseded and is_new:
+        if row.is_randomised and not row.superseded and row.chosen.set_aside is None and is_new:
             by_policy[row.key.policy].append(row)
     return by_policy
 

@@ -1,10 +1,11 @@
 """Decide: the context falls into a bucket, the published allocation is looked up, a seeded draw picks the action.
 
 Nothing here waits for I/O, but for one read where a caller says that an episode continues which this replica has not
-seen. On any internal failure the answer is the baseline, with the reason ERROR: never an exception on the user's path.
+seen, and for the commit where the tenant is durable. On any internal failure the answer is the baseline, with the
+reason ERROR: never an exception on the user's path.
 """
 
-import hashlib
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,15 +13,16 @@ from dataclasses import dataclass, field
 from kedge_bandit.application.ports import Clock, Ledgers, RowWriter, Serving, Snapshot
 from kedge_bandit.domain.context import Context, bucket, check_context
 from kedge_bandit.domain.decision import Decision, Reason
-from kedge_bandit.domain.draw import uniform
+from kedge_bandit.domain.draw import judge_requested, uniform
 from kedge_bandit.domain.eligibility import PLAIN, Choice, Wish, choose
-from kedge_bandit.domain.errors import KedgeError
+from kedge_bandit.domain.errors import KedgeError, StoreUnavailable
 from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, decision_id, text_id
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import COLD, Allocation
 
 MEMORY = 20_000
 """Episodes whose decision a replica remembers."""
+COMMIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Decide:
     Attributes:
         randomness: gives 74 random bits for a decision's id; the choice itself is a seeded draw.
         failed: called with the exception whenever the answer is the baseline because something broke.
+        commit_seconds: how long a durable decision waits for its commit before the baseline is served.
     """
 
     snapshot: Snapshot
@@ -73,6 +76,7 @@ class Decide:
     clock: Clock
     randomness: Callable[[], int]
     failed: Callable[[Exception], None]
+    commit_seconds: float = COMMIT_SECONDS
     memory: OrderedDict[tuple[TenantId, PolicyName, EpisodeId], Decided] = field(default_factory=OrderedDict)
 
     async def __call__(self, ask: Ask) -> Decided:
@@ -86,14 +90,17 @@ class Decide:
             return decided
         serving = self._checked(ask)
         try:
-            return await self._recorded(ask, serving) or self._new(ask, serving)
+            recorded = await self._recorded(ask, serving) if ask.continues else None
+            return recorded or await self._first(ask, serving)
+        except StoreUnavailable as error:
+            return self._fallback(ask, serving, error)
         except KedgeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
             return self._fallback(ask, serving, error)
 
     def at_once(self, ask: Ask) -> Decided | None:
-        """Decide without waiting; None where the episode's decision has to be read first. Raises like a call."""
+        """Decide without waiting; None where something has to be read or committed first. Raises like a call."""
         serving = self._checked(ask)
         try:
             reused = self._remembered(ask, serving)
@@ -101,7 +108,7 @@ class Decide:
                 return reused
             if ask.continues and ask.earlier is None and not self.snapshot.stale:
                 return None
-            return self._new(ask, serving)
+            return None if self._waits(serving) else self._new(ask, serving)
         except KedgeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
@@ -113,6 +120,30 @@ class Decide:
         text_id(ask.request_id, field="request_id")
         check_context(ask.context, serving.policy.spec.features)
         return serving
+
+    def _waits(self, serving: Serving) -> bool:
+        """Whether a decision has to be committed before it is answered; breaking the glass waits for nothing."""
+        return serving.durable and serving.mode is not Mode.BYPASS and not self.snapshot.stale
+
+    async def _first(self, ask: Ask, serving: Serving) -> Decided:
+        """Decide, and commit if the tenant is durable."""
+        if not self._waits(serving):
+            return self._new(ask, serving)
+        decided = self._chosen(ask, serving)
+        try:
+            async with asyncio.timeout(self.commit_seconds):
+                return self._remember(ask, await self._committed(ask, serving, decided))
+        except (KedgeError, TimeoutError) as error:
+            return self._fallback(ask, serving, error)
+
+    async def _committed(self, ask: Ask, serving: Serving, decided: Decided) -> Decided:
+        """Commit a decision; where another call of the episode was first, its decision is the answer."""
+        if await self.rows.first_decision(decided.decision):
+            return decided
+        winner = await self._recorded(ask, serving)
+        if winner is None:  # made before a freeze or under one that is over: it does not stand now
+            await self.rows.decisions(ask.tenant, [decided.decision])
+        return winner or decided
 
     def _new(self, ask: Ask, serving: Serving) -> Decided:
         return self._kept(ask, self._chosen(ask, serving))
@@ -205,23 +236,14 @@ class Decide:
 
     def _kept(self, ask: Ask, decided: Decided) -> Decided:
         self.rows.decision(decided.decision)
+        return self._remember(ask, decided)
+
+    def _remember(self, ask: Ask, decided: Decided) -> Decided:
         memory = self.memory
         memory[ask.tenant, ask.policy, ask.episode_id] = decided
         if len(memory) > MEMORY:
             memory.popitem(last=False)
         return decided
-
-
-def judge_requested(tenant: TenantId, policy: PolicyName, episode_id: EpisodeId, rate: float) -> bool:
-    """Draw from the episode's hash whether a judge is asked; never from the action.
-
-    >>> judge_requested(TenantId("acme"), PolicyName("p"), EpisodeId("e1"), 1.0)
-    True
-    """
-    if rate <= 0 or rate >= 1:
-        return rate >= 1
-    digest = hashlib.sha256(f"kedge.judge.v1\0{tenant}\0{policy}\0{episode_id}".encode()).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53 < rate
 
 
 def _overruled(earlier: Decision, serving: Serving) -> bool:

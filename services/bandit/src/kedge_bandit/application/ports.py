@@ -1,6 +1,6 @@
 """What the use cases need from the outside, as narrow as their callers. Adapter and fake carry the same names."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,6 +45,9 @@ class Policies(Protocol):
 
     async def at_version(self, name: PolicyName, version: int) -> Policy:
         """Read a policy as it was at a version."""
+
+    async def in_force(self, name: PolicyName, start: datetime, end: datetime) -> Sequence[Policy]:
+        """Read the policy as it stood at any moment of an interval, newest first."""
 
     async def arm(self, content_hash: str) -> Arm:
         """Read an arm by its content's hash. Raises ArmNotFound."""
@@ -114,11 +117,23 @@ class Decisions(Protocol):
     async def get(self, decision_id: DecisionId) -> Decision:
         """Read a decision. Raises DecisionNotFound."""
 
+    async def find(self, decision_ids: Collection[DecisionId]) -> dict[DecisionId, Decision]:
+        """Read those of these decisions that are recorded."""
+
     async def first_of_episode(self, policy: PolicyName, episode_id: EpisodeId) -> Decision | None:
         """Read the decision that stands for an episode."""
 
     async def allocation(self, policy: PolicyName, version: int) -> Allocation:
         """Read one published allocation; rows are kept while a decision refers to them."""
+
+    async def published(self, policy: PolicyName, versions: Collection[int]) -> Sequence[Allocation]:
+        """Read those of these allocations that exist."""
+
+    async def replaced_time(self, allocation: Allocation, bucket: str) -> datetime | None:
+        """Read when another allocation took its place in a bucket; None while none has.
+
+        The cold allocation is replaced by the bucket's own first one, too.
+        """
 
     async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
         """Read the newest allocation of each bucket, those of a version above `after`."""
@@ -205,6 +220,18 @@ class RowWriter(Protocol):
     def decision(self, decision: Decision) -> None:
         """Hand a decision over without waiting; dropped and counted when the queue is full (its token rebuilds it)."""
 
+    def decisions(self, tenant: TenantId, decisions: Sequence[Decision]) -> Awaitable[Sequence[str]]:
+        """Write and wait for the commit: RECORDED or SUPERSEDED of each; REJECTED where it cannot be stored.
+
+        Raises QueueFull, StoreUnavailable.
+        """
+
+    def first_decision(self, decision: Decision) -> Awaitable[bool]:
+        """Write the first decision of an episode and wait for the commit; False where there is another, nothing written.
+
+        Raises QueueFull, StoreUnavailable, InvalidValue for one that cannot be stored.
+        """
+
     def episode_event(self, tenant: TenantId, event: EpisodeEvent) -> Awaitable[str]:
         """Write and wait for the commit: RECORDED, DUPLICATE or CONFLICT. Raises QueueFull, StoreUnavailable."""
 
@@ -227,11 +254,16 @@ class TokenSigner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a replica knows of one policy: its configuration, its effective mode, its allocations by bucket."""
+    """What a replica knows of one policy: its configuration, its effective mode, its allocations by bucket.
+
+    Attributes:
+        durable: its tenant wants decisions committed before they are answered.
+    """
 
     policy: Policy
     mode: Mode
     allocations: dict[str, Allocation]
+    durable: bool = False
 
 
 class Snapshot(Protocol):

@@ -27,6 +27,14 @@ class Reason(StrEnum):
     CAP = "CAP"
 
 
+class SetAside(StrEnum):
+    """Why a decision that a client made and reported is stored but not learned from."""
+
+    OUTDATED = "OUTDATED"
+    FROZEN = "FROZEN"
+    BYPASS = "BYPASS"
+
+
 LEARNABLE = frozenset({Reason.DRAWN, Reason.BUDGET, Reason.CAP, Reason.OBSERVE})
 """Reasons under which an episode is evidence: the served action was chosen by the policy itself."""
 
@@ -41,6 +49,8 @@ class Decision:
         action: key of the decided action.
         propensity: probability with which the allocation (narrowed to `available`) chose it, in (0, 1].
         shadow_action: what would have been drawn, in OBSERVE.
+        is_local: a client made it in its own process and reported it.
+        set_aside: why such a one is not learned from; None where it is.
     """
 
     decision_id: DecisionId
@@ -64,3 +74,5 @@ class Decision:
     judge_rate: float
     shadow_action: str | None = None
     superseded: bool = False
+    is_local: bool = False
+    set_aside: SetAside | None = None

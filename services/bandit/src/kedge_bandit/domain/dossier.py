@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from kedge_bandit.domain.decision import LEARNABLE, Reason
+from kedge_bandit.domain.decision import LEARNABLE, Reason, SetAside
 from kedge_bandit.domain.episode import SafetyVerdict, Trajectory
 from kedge_bandit.domain.identifiers import DecisionId
 from kedge_bandit.domain.policy import Settlement
@@ -24,6 +24,10 @@ class EventKind(StrEnum):
     SETTLE = "SETTLE"
 
 
+_NOT_THE_POLICYS = (Reason.FROZEN, Reason.BYPASS, Reason.STALE, Reason.ERROR)
+"""Reasons of an answer that the policy did not choose, whichever action it was."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The decision that stands for an episode, as far as learning needs it."""
@@ -35,6 +39,7 @@ class Chosen:
     policy_version: int
     reason: Reason
     judge_requested: bool
+    set_aside: SetAside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +161,12 @@ class Dossier:
             return "DECISION_UNKNOWN"
         if chosen.reason not in LEARNABLE:
             return chosen.reason.value
+        if chosen.set_aside is not None:
+            return chosen.set_aside.value
         named = {*self.served, *(event.served_action for event in self.events if event.served_action is not None)}
         if named - {chosen.action}:
             return "OTHER_ACTION_SERVED"
-        stopped = (Reason.FROZEN, Reason.BYPASS)
-        if any(rival.action != chosen.action or rival.reason in stopped for rival in self.rivals):
+        if any(rival.action != chosen.action or rival.reason in _NOT_THE_POLICYS for rival in self.rivals):
             return "SUPERSEDED"
         if self.dropped:
             return "DROPPED"

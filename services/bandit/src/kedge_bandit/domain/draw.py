@@ -60,3 +60,17 @@ def pick(p: Sequence[float] | FloatArray, u: float) -> int:
     if last < 0:
         raise ValueError("no action has a positive probability")
     return last
+
+
+def judge_requested(tenant: str, policy: str, episode_id: str, rate: float) -> bool:
+    """Draw from the episode's hash whether a judge is asked; never from the action.
+
+    The number is made as in `uniform`, of "kedge.judge.v1", tenant, policy and episode_id, and compared with the rate.
+
+    >>> [judge_requested("acme", "support", "e-1", rate) for rate in (0.0, 0.5, 1.0)]
+    [False, True, True]
+    """
+    if rate <= 0 or rate >= 1:
+        return rate >= 1
+    digest = sha256(f"kedge.judge.v1\0{tenant}\0{policy}\0{episode_id}".encode()).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53 < rate

@@ -90,7 +90,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await replica.snapshot.refresh()
-    refreshing = asyncio.create_task(replica.snapshot.run())
+    refreshing = asyncio.create_task(replica.keep_view())
     writing = asyncio.create_task(replica.writer.run())
     if settings.metrics_port:
         start_http_server(settings.metrics_port, addr=settings.host, registry=replica.telemetry.registry)
@@ -104,6 +104,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     stopped: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({stopped, refreshing, writing}, return_when=asyncio.FIRST_COMPLETED)
     await checks.enter_graceful_shutdown()
+    replica.watch.close()
     await server.stop(DRAIN_SECONDS)
     await replica.writer.close()
     await asyncio.wait({writing}, timeout=DRAIN_SECONDS)

@@ -1,5 +1,6 @@
 """Wire the processes by hand: every object is made once, here, from the settings."""
 
+import asyncio
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -11,9 +12,12 @@ import orjson
 import psycopg
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
+from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from kedge_bandit.adapters.flags.plugged import client_of, provider_of
+from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
@@ -26,7 +30,7 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
-from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
+from kedge_bandit.adapters.telemetry import FlagCollector, SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
@@ -35,6 +39,8 @@ from kedge_bandit.application.import_episodes import ImportEpisodes
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
+from kedge_bandit.application.report import ReportDecisions
+from kedge_bandit.application.watch import WatchAllocations
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.administration import administration
@@ -65,9 +71,19 @@ def connector(url: str) -> Connect:
     return connect
 
 
-def overrides(settings: Settings) -> Overrides:
+def flag_watch(settings: Settings, registry: CollectorRegistry) -> FlagWatch | None:
+    """Plug the flag provider in that the settings name; None without one. Raises SystemExit for one that cannot be."""
+    if not settings.flag_provider:
+        return None
+    provider = provider_of(settings.flag_provider, settings.flag_provider_token.get_secret_value())
+    watch = FlagWatch(client_of(provider))
+    registry.register(FlagCollector(lambda: watch.silent))
+    return watch
+
+
+def overrides(settings: Settings, flags: FlagWatch | None) -> Overrides:
     """Make what restricts this process from outside the database."""
-    return Overrides(environment=settings.mode_override, file=settings.data_dir / "mode_override")
+    return Overrides(environment=settings.mode_override, file=settings.data_dir / "mode_override", flags=flags)
 
 
 @dataclass(slots=True)
@@ -78,7 +94,17 @@ class Replica:
     snapshot: ReplicaSnapshot
     writer: GroupWriter
     telemetry: Telemetry
+    keyring: Keyring
+    flags: FlagWatch | None
+    watch: WatchAllocations
     servicers: Sequence[tuple[ServiceDescriptor, object]]
+
+    async def keep_view(self) -> None:
+        """Keep the view true for ever: what the database says, and what a flag provider says."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.snapshot.run())
+            if self.flags is not None:
+                group.create_task(self.flags.run(self.snapshot.look_at_overrides))
 
 
 async def build_replica(settings: Settings, url: str) -> Replica:
@@ -90,7 +116,8 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     telemetry = Telemetry()
     keyring = Keyring()
     clock = DatabaseClock()
-    override = overrides(settings)
+    flags = flag_watch(settings, telemetry.registry)
+    override = overrides(settings, flags)
     snapshot = ReplicaSnapshot(
         reads=ServingReads(engine),
         listen=connector(url),
@@ -103,7 +130,10 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     telemetry.registry.register(
         SnapshotCollector(partial(_served, snapshot), lambda: snapshot.age_seconds, lambda: writer.queued)
     )
-    replica = Replica(engine, snapshot, writer, telemetry, ())
+    watch = WatchAllocations(snapshot)
+    snapshot.changed = watch.changed
+    telemetry.watched(lambda: watch.connected)
+    replica = Replica(engine, snapshot, writer, telemetry, keyring, flags, watch, ())
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
         *administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override),
@@ -133,6 +163,9 @@ def _hot_path(
         read=read,
         explain=Explain(read),
         replay=Replay(ledgers),
+        watch=replica.watch,
+        report=ReportDecisions(snapshot, ledgers, writer, snapshot.clock),
+        clock=snapshot.clock,
         tokens=tokens,
         ledgers=ledgers,
         answers=DecideAnswers(tokens),
@@ -172,6 +205,7 @@ class Worker:
 
     engine: AsyncEngine
     rounds: Rounds
+    flags: FlagWatch | None
 
 
 def build_worker(settings: Settings, url: str) -> Worker:
@@ -183,12 +217,14 @@ def build_worker(settings: Settings, url: str) -> Worker:
             row = tables.control_tenant.c
             return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
 
-    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=overrides(settings))
+    metrics = WorkerMetrics()
+    flags = flag_watch(settings, metrics.registry)
+    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=overrides(settings, flags))
     rounds = Rounds(
         learn=learn,
         tenants=tenants,
         connect=connector(url),
-        metrics=WorkerMetrics(),
+        metrics=metrics,
         interval=settings.worker_interval_ms / 1000.0,
     )
-    return Worker(engine, rounds)
+    return Worker(engine, rounds, flags)

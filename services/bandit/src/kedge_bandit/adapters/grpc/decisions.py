@@ -1,7 +1,7 @@
 """Serve DecisionService."""
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeAlias
@@ -15,16 +15,19 @@ from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire import action_message, context_of, decision_message
+from kedge_bandit.adapters.grpc.wire_local import action_keys, reported, watch_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_message
 from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.application.decide import Ask, Decide, Decided
 from kedge_bandit.application.explain import Explain, ReadDecision
-from kedge_bandit.application.ports import Ledgers, TokenSigner
+from kedge_bandit.application.ports import Clock, Ledgers, TokenSigner
 from kedge_bandit.application.record import EpisodeReport, RecordEpisode
 from kedge_bandit.application.replay import Replay
+from kedge_bandit.application.report import ReportDecisions
+from kedge_bandit.application.watch import WatchAllocations
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.eligibility import PLAIN, Wish
-from kedge_bandit.domain.errors import IdempotencyConflict, InvalidValue
+from kedge_bandit.domain.errors import IdempotencyConflict
 from kedge_bandit.domain.identifiers import (
     EpisodeId,
     PolicyName,
@@ -37,8 +40,6 @@ from kedge_bandit.domain.identifiers import (
 from kedge_bandit.domain.policy import PolicySpec
 
 _ALLOWED = permissions_of("DecisionService")
-MAX_KEYS = 64
-MAX_KEY_CHARACTERS = 256
 
 _Call: TypeAlias = tuple[pb.DecideRequest, Context, float]
 """A request, its RPC, and when it came in by the performance counter."""
@@ -55,6 +56,9 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     read: ReadDecision
     explain: Explain
     replay: Replay
+    watch: WatchAllocations
+    report: ReportDecisions
+    clock: Clock
     tokens: TokenSigner
     ledgers: Ledgers
     answers: DecideAnswers
@@ -120,7 +124,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
                 request_id=request.request_id,
                 episode_id=EpisodeId(request.episode_id),
                 context=context_of(request.context),
-                wish=Wish(available=_keys(request.available_action_keys), best=True),
+                wish=Wish(available=action_keys(request.available_action_keys), best=True),
             )
         )
         return pb.BestActionResponse(decision=self.answers.build(decided), mean=_mean(decided))
@@ -187,6 +191,29 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
         )
 
     @answering
+    async def WatchAllocations(
+        self, request: pb.WatchAllocationsRequest, context: Context
+    ) -> AsyncIterator[pb.WatchAllocationsResponse]:
+        """Stream vectors, mode and a lease to a client that decides by itself, while its key is good."""
+        tenant, policy = parse_policy(request.policy)
+        self.keyring.require(context, _ALLOWED["WatchAllocations"], tenant)
+        async for news in self.watch(tenant, policy):
+            self.keyring.require(context, _ALLOWED["WatchAllocations"], tenant)
+            yield watch_message(tenant, news, self.clock.now())
+
+    @answering
+    async def ReportDecisions(self, request: pb.ReportDecisionsRequest, context: Context) -> pb.ReportDecisionsResponse:
+        """Recompute the decisions that a client made, and write what is true."""
+        tenant, policy = parse_policy(request.policy)
+        self.keyring.require(context, _ALLOWED["ReportDecisions"], tenant)
+        answers = await self.report(tenant, policy, [reported(each, tenant, policy) for each in request.decisions])
+        for answer in answers:
+            self.telemetry.reported(tenant, answer.refusal or answer.set_aside or "ACCEPTED")
+        return pb.ReportDecisionsResponse(
+            refusals=[answer.refusal for answer in answers], set_aside=[answer.set_aside or "" for answer in answers]
+        )
+
+    @answering
     async def GetArm(self, request: pb.GetArmRequest, context: Context) -> pb.GetArmResponse:
         """Read an arm's content by its hash."""
         tenant = parse_tenant(request.parent)
@@ -247,19 +274,11 @@ def _wish(request: pb.DecideRequest) -> Wish:
     ):
         return PLAIN
     return Wish(
-        available=_keys(request.available_action_keys),
+        available=action_keys(request.available_action_keys),
         pinned=request.pinned_action_key,
         no_exploration=request.no_exploration,
         in_tool_loop=request.in_tool_loop,
     )
-
-
-def _keys(keys: Sequence[str]) -> tuple[str, ...]:
-    """Bound what is drawn from and signed: no policy has more actions, no action a longer key."""
-    if len(keys) > MAX_KEYS or any(len(key) > MAX_KEY_CHARACTERS or "\0" in key for key in keys):
-        limit = f"at most {MAX_KEYS} keys of {MAX_KEY_CHARACTERS} characters"
-        raise InvalidValue("available_action_keys", "too many or too long", limit)
-    return tuple(keys)
 
 
 def _mean(decided: Decided) -> float:

@@ -165,6 +165,9 @@ def decision_message(
         judge_rate=decision.judge_rate,
         superseded=decision.superseded,
         shadow_action_key=decision.shadow_action or "",
+        available_action_keys=decision.available or (),
+        is_local=decision.is_local,
+        set_aside=decision.set_aside or "",
     )
     if decision.context is not None:
         message.context.categories.update(decision.context.categories)
@@ -187,6 +190,10 @@ def allocation_message(allocation: Allocation) -> decision_service_pb2.Allocatio
         eligible=allocation.eligible,
         publish_time=timestamp(allocation.publish_time),
         closed_reason=closed_reason(allocation.closed),
+        exploitation_floor=allocation.floor,
+        uniform_slice=allocation.uniform_slice,
+        caps=allocation.caps or (),
+        baseline_index=allocation.baseline,
     )
 
 

@@ -81,6 +81,24 @@ class PostgresPolicies:
             raise PolicyNotFound(f"{name} at version {version}")
         return _policy(found, found.create_time, found.change_time)
 
+    async def in_force(self, name: PolicyName, start: datetime, end: datetime) -> Sequence[Policy]:
+        """Read the policy as it stood at any moment of an interval, newest first."""
+        version = tables.policy_version.alias()
+        began = (
+            select(func.max(version.c.policy_version))
+            .where(version.c.policy == name, version.c.change_time <= start)
+            .scalar_subquery()
+        )
+        wanted = (
+            select(tables.policy_version, _POLICY.create_time)
+            .join(tables.policy, _POLICY.policy == _VERSION.policy)
+            .where(_VERSION.policy == name, _VERSION.policy_version >= func.coalesce(began, 0))
+            .where(_VERSION.change_time <= end)
+            .order_by(_VERSION.policy_version.desc())
+        )
+        rows = await self._connection.execute(wanted)
+        return [_policy(row, row.create_time, row.change_time) for row in rows]
+
     async def put(self, policy: Policy, event: AuditEvent) -> None:
         """Store a policy's next version with its event.
 

@@ -1,0 +1,233 @@
+"""Decide in this process: the vectors that a replica streams, the seeded draw, and a lease that runs out.
+
+The server recomputes what is reported and refuses what differs, so everything here follows its rules to the bit.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from kedge.bandit.v1 import decision_pb2, policy_pb2
+from kedge.bandit.v1.decision_service_pb2 import WatchAllocationsResponse
+from kedge_client.buckets import bucket, check_context
+from kedge_client.choice import Choice, reason_name
+from kedge_client.clock import Clock
+from kedge_client.draw import judge_requested, uniform
+from kedge_client.question import Question, Wish
+from kedge_client.vectors import STOPPED, Chosen, Rules, Vector, choose, rules_of, vector_of
+
+REMEMBERED: Final = 20_000
+"""Episodes whose choice a process remembers."""
+COLD: Final = ""
+"""Name of the vector of every bucket that has none of its own."""
+READINGS: Final = 60
+"""Messages over which the server's clock is estimated: the one that travelled fastest says most."""
+_STALE: Final = int(decision_pb2.DECISION_REASON_STALE)
+_WITHOUT_VECTOR: Final = {
+    int(policy_pb2.MODE_FROZEN): int(decision_pb2.DECISION_REASON_FROZEN),
+    int(policy_pb2.MODE_BYPASS): int(decision_pb2.DECISION_REASON_BYPASS),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A decision that waits to be reported.
+
+    Attributes:
+        milliseconds: server's time of the decision since the Unix epoch; its id says the same.
+        available: action keys that could be served; empty: all.
+        shadow_key: what would have been drawn, in OBSERVE.
+    """
+
+    question: Question
+    decision_id: str
+    milliseconds: int
+    bucket: str
+    available: tuple[str, ...]
+    action_key: str
+    chosen: Chosen
+    shadow_key: str
+    policy_version: int
+    allocation_version: int
+    seed_epoch: int
+    mode: int
+    judge_requested: bool
+    judge_rate: float
+
+
+class LocalPolicy:
+    """Hold one policy's vectors and decide from them.
+
+    Args:
+        name: `tenants/{tenant}/policies/{policy}`.
+        clock: its monotonic seconds are all the time there is; the server's clock is estimated from its messages.
+        random: makes the random part of a decision's id.
+        report: takes each new decision; must not wait.
+    """
+
+    def __init__(self, name: str, *, clock: Clock, random: Random, report: Callable[[Made], None]) -> None:
+        self.name = name
+        _, self._tenant, _, self._policy = name.split("/")
+        self._monotonic, self._random, self._report = clock.monotonic, random, report
+        self._rules: Rules | None = None
+        self._vectors: dict[str, Vector] = {}
+        self._mode = 0
+        self._readings: deque[float] = deque(maxlen=READINGS)
+        self._offset = 0.0
+        self._lease_end = float("-inf")
+        self._remembered: OrderedDict[str, tuple[Choice, bool]] = OrderedDict()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether everything came at least once, so that there is something to decide by."""
+        return self._lease_end > float("-inf")
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the lease lasts; without it the baseline is served."""
+        return self._monotonic() < self._lease_end
+
+    def take(self, message: WatchAllocationsResponse) -> None:
+        """Take in a message of the stream; its lease counts from when it was sent, however long it travelled."""
+        if message.HasField("policy"):
+            self._rules = rules_of(message.policy)
+        for allocation in message.allocations:
+            self._vectors[allocation.bucket] = vector_of(allocation)
+        self._mode = int(message.effective_mode)
+        sent = message.server_time.seconds + message.server_time.nanos * 1e-9
+        self._readings.append(sent - self._monotonic())
+        self._offset = max(self._readings)
+        if message.HasField("lease") and self._rules is not None:
+            self._lease_end = sent + message.lease.seconds + message.lease.nanos * 1e-9 - self._offset
+
+    def decide(self, question: Question) -> Choice:
+        """Choose for an episode; the same again for one that was decided here, unless a freeze came between.
+
+        Raises:
+            QuestionRefused: the server would refuse it, too.
+        """
+        rules, mode, now = self._rules, self._mode, self._monotonic()
+        if rules is None:
+            raise RuntimeError("nothing to decide by yet: look at `is_held` first")
+        check_context(rules.kinds, question.categories, question.numbers)
+        is_stopped = mode in STOPPED
+        known = self._remembered.get(question.episode_id)
+        if known is not None and known[1] is is_stopped:
+            return known[0]
+        if now >= self._lease_end and not is_stopped:
+            made = self._baseline(question, rules, now, COLD, _STALE)
+        else:
+            made = self._chosen(question, rules, now)
+        choice = self._choice(made, rules)
+        self._remembered[question.episode_id] = choice, is_stopped
+        if len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
+        self._report(made)
+        return choice
+
+    def _chosen(self, question: Question, rules: Rules, now: float) -> Made:
+        name = bucket(rules.features, question.categories, question.numbers)
+        vector = self._vectors.get(name) or self._vectors.get(COLD)
+        if vector is None or (vector.policy_version != rules.version and rules.baseline_key not in vector.index):
+            return self._baseline(question, rules, now, name, _WITHOUT_VECTOR.get(self._mode, _STALE))
+        u = uniform(self._tenant, self._policy, question.episode_id, vector.seed_epoch, vector.version)
+        wish = _without_retired(question.wish, vector, rules)
+        chosen = choose(vector, wish, self._mode, u)
+        return self._made(
+            question,
+            rules,
+            now,
+            bucket=name,
+            available=wish.available,
+            action_key=vector.actions[chosen.index],
+            chosen=chosen,
+            shadow_key="" if chosen.shadow is None else vector.actions[chosen.shadow],
+            policy_version=vector.policy_version,
+            allocation_version=vector.version,
+            seed_epoch=vector.seed_epoch,
+        )
+
+    def _baseline(self, question: Question, rules: Rules, now: float, name: str, reason: int) -> Made:
+        return self._made(
+            question,
+            rules,
+            now,
+            bucket=name,
+            available=question.wish.available,
+            action_key=rules.baseline_key,
+            chosen=Chosen(0, 1.0, reason, False),
+            shadow_key="",
+            policy_version=rules.version,
+            allocation_version=0,
+            seed_epoch=rules.seed_epoch,
+        )
+
+    def _made(
+        self,
+        question: Question,
+        rules: Rules,
+        now: float,
+        *,
+        bucket: str,
+        available: tuple[str, ...],
+        action_key: str,
+        chosen: Chosen,
+        shadow_key: str,
+        policy_version: int,
+        allocation_version: int,
+        seed_epoch: int,
+    ) -> Made:
+        milliseconds = int((now + self._offset) * 1e3)
+        rate = rules.judge_rate
+        return Made(
+            question=question,
+            decision_id=_uuid7(milliseconds, self._random.getrandbits(74)),
+            milliseconds=milliseconds,
+            bucket=bucket,
+            available=available,
+            action_key=action_key,
+            chosen=chosen,
+            shadow_key=shadow_key,
+            policy_version=policy_version,
+            allocation_version=allocation_version,
+            seed_epoch=seed_epoch,
+            mode=self._mode,
+            judge_requested=judge_requested(self._tenant, self._policy, question.episode_id, rate),
+            judge_rate=rate,
+        )
+
+    def _choice(self, made: Made, rules: Rules) -> Choice:
+        return Choice(
+            policy=self.name,
+            episode_id=made.question.episode_id,
+            action=rules.action(made.action_key),
+            action_key=made.action_key,
+            propensity=made.chosen.propensity,
+            is_randomised=made.chosen.is_randomised,
+            judge_requested=made.judge_requested,
+            token=b"",
+            decision=f"tenants/{self._tenant}/decisions/{made.decision_id}",
+            reason=reason_name(made.chosen.reason),
+            fallback=False,
+        )
+
+
+def _without_retired(wish: Wish, vector: Vector, rules: Rules) -> Wish:
+    """Leave out actions that the policy no longer has, while the vector made before still serves."""
+    if vector.policy_version == rules.version or vector.actions == rules.live:
+        return wish
+    able = tuple(key for key in wish.available or vector.actions if key in rules.live)
+    return replace(wish, available=able)
+
+
+def _uuid7(milliseconds: int, randomness: int) -> str:
+    """Make a UUIDv7 (RFC 9562 §5.7) of a time and 74 random bits.
+
+    >>> _uuid7(0x0123456789AB, 0)
+    '01234567-89ab-7000-8000-000000000000'
+    """
+    high = f"{milliseconds:012x}"
+    low = f"{0x8000000000000000 | (randomness >> 12):016x}"
+    return f"{high[:8]}-{high[8:]}-7{randomness & 0xFFF:03x}-{low[:4]}-{low[4:]}"

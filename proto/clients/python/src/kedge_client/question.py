@@ -1,0 +1,35 @@
+"""Say what one decision is asked for: the same, whether it is decided here or by the server."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for beside a context.
+
+    Attributes:
+        available: action keys that can be served now; empty means all.
+        pinned: action key to serve whatever the policy says; empty: none.
+        no_exploration: serve the baseline.
+        in_tool_loop: nothing may be drawn anew.
+    """
+
+    available: tuple[str, ...] = ()
+    pinned: str = ""
+    no_exploration: bool = False
+    in_tool_loop: bool = False
+
+
+PLAIN: Final = Wish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One request for a decision, checked and copied."""
+
+    episode_id: str
+    request_id: str
+    categories: dict[str, str]
+    numbers: dict[str, float]
+    wish: Wish = PLAIN
