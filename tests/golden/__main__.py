@@ -5,9 +5,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.golden import draw
+from tests.golden import choose, draw
 
 WRITERS: dict[str, Callable[[], Mapping[str, object]]] = {
+    "choose": choose.build,
     "draw": draw.build,
 }
 
