@@ -150,12 +150,13 @@ async def test_the_second_decision_of_an_episode_is_superseded(database: str) ->
 
 async def test_a_full_queue_pushes_back_and_drops_decisions_by_count(database: str) -> None:
     dropped: list[int] = []
-    writer = GroupWriter(connector(database), capacity=2, dropped=dropped.append)
+    writer = GroupWriter(connector(database), capacity=4, dropped=dropped.append)
     waiting = [asyncio.ensure_future(writer.episode_event(TENANT, event(f"full-{i}"))) for i in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(QueueFull):
         await writer.episode_event(TENANT, event("full-3"))
-    writer.decision(decision(3, episode="dropped"))
+    for number in range(30, 35):
+        writer.decision(decision(number, episode="dropped"))
     assert dropped == [1]
     task = asyncio.create_task(writer.run())
     assert await asyncio.gather(*waiting) == ["RECORDED", "RECORDED"]

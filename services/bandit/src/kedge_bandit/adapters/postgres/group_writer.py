@@ -2,20 +2,30 @@
 
 One connection, one batch at a time, so rows are committed in the order in which they were handed over. Acknowledgements
 are given after the commit. A batch that the database refuses is split in halves until the bad row stands alone, and
-that row alone is refused.
+that row alone is refused. Tenants take turns in a batch, and none may fill the queue.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import psycopg
 import structlog
 
-from kedge_bandit.adapters.postgres.rows import REJECTED, Batch, Row, decision_row, event_row, outcome_row
+from kedge_bandit.adapters.postgres.rows import (
+    RECORDED,
+    REJECTED,
+    Batch,
+    Row,
+    decision_row,
+    event_row,
+    outcome_row,
+    waiting_decision,
+)
+from kedge_bandit.adapters.postgres.write_queue import Waiting, WriteQueue
 from kedge_bandit.application.ports import EpisodeEvent, OutcomeEvent
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.errors import InvalidValue, QueueFull, StoreUnavailable, TenantDenied
@@ -28,27 +38,21 @@ _KNOWN_DECISIONS = 100_000
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Rows whose sender waits for the commit."""
-
-    tenant: TenantId
-    rows: list[Row]
-    decisions: list[Decision]
-    answer: "asyncio.Future[list[str]]" = field(repr=False)
-
-
 class GroupWriter:
     """Gather rows, write them, acknowledge them.
 
     Args:
         connect: opens an autocommit connection of the service's login.
-        capacity: rows that may wait; beyond it acknowledged writes are pushed back and decisions dropped (their tokens
-            rebuild them).
+        capacity: rows whose senders may wait, and as many decisions nobody waits for; beyond it writes are pushed back,
+            and decisions dropped (their tokens rebuild them). One tenant's senders may have half of it.
+        capacity_bytes: bytes of the former, likewise.
         linger: seconds that decisions nobody waits for may gather before they are written; a commit costs about as
             much CPU as five decisions however few rows it has.
-        batch_rows: rows of one commit at most.
+        pace: seconds from the begin of a commit to the begin of the next while several senders wait. A commit costs the
+            same for one row as for ten, and without the pause a fast disk would make each row a commit of its own.
+        batch_rows, batch_bytes: of one commit, about.
         dropped: called with the number of decisions that were dropped.
+        committed: called after each commit with its rows and seconds.
     """
 
     def __init__(
@@ -56,18 +60,27 @@ class GroupWriter:
         connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]],
         *,
         capacity: int = 50_000,
+        capacity_bytes: int = 128 * 1024 * 1024,
         linger: float = 0.1,
+        pace: float = 0.004,
         batch_rows: int = 1_000,
+        batch_bytes: int = 8 * 1024 * 1024,
         dropped: Callable[[int], None] = lambda _count: None,
+        committed: Callable[[int, float], None] = lambda _rows, _seconds: None,
     ) -> None:
         self._connect = connect
         self._capacity = capacity
         self._linger = linger
+        self._pace = pace
         self._batch_rows = batch_rows
+        self._batch_bytes = batch_bytes
         self._dropped = dropped
+        self._committed = committed
         self._decisions: list[Decision] = []
-        self._waiting: list[_Waiting] = []
-        self._queued = 0
+        self._unwritten = 0
+        self._queue = WriteQueue(rows=capacity, size=capacity_bytes)
+        self._began = 0.0
+        self._crowded = False
         self._wake = asyncio.Event()
         self._urgent = asyncio.Event()
         self._closing = False
@@ -76,15 +89,20 @@ class GroupWriter:
 
     @property
     def queued(self) -> int:
-        """Rows that wait."""
-        return self._queued
+        """Rows that wait, decisions included."""
+        return self._queue.rows + self._unwritten
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the rows whose senders wait."""
+        return self._queue.size
 
     def decision(self, decision: Decision) -> None:
         """Take a decision without waiting."""
-        if self._queued >= self._capacity:
+        if self._unwritten >= self._capacity:
             self._dropped(1)
             return
-        self._queued += 1
+        self._unwritten += 1
         self._decisions.append(decision)
         if len(self._decisions) == 1:
             self._wake.set()
@@ -98,15 +116,22 @@ class GroupWriter:
         """Write outcomes and wait for the commit; statuses in their order."""
         return await self._wait(tenant, [outcome_row(e) for e in events], [e.decision for e in events])
 
+    async def decisions(self, tenant: TenantId, decisions: Sequence[Decision]) -> Sequence[str]:
+        """Write decisions and wait for the commit; statuses in their order."""
+        return await self._wait(tenant, [waiting_decision(decision) for decision in decisions], [])
+
+    async def first_decision(self, decision: Decision) -> bool:
+        """Write the first decision of an episode and wait for the commit; False where there is another."""
+        (status,) = await self._wait(decision.tenant, [waiting_decision(decision, only_first=True)], [])
+        return status == RECORDED
+
     async def _wait(self, tenant: TenantId, rows: list[Row], decisions: Sequence[Decision | None]) -> list[str]:
-        if self._queued + len(rows) > self._capacity:
-            raise QueueFull(retry_seconds=_RETRY_SECONDS * 5)
         if self._closing:
             raise StoreUnavailable("this replica is draining: send the same request again")
         unknown = {d.decision_id: d for d in decisions if d is not None and d.decision_id not in self._written}
-        waiting = _Waiting(tenant, rows, list(unknown.values()), asyncio.get_running_loop().create_future())
-        self._queued += len(rows)
-        self._waiting.append(waiting)
+        waiting = Waiting(tenant, rows, list(unknown.values()), asyncio.get_running_loop().create_future())
+        if not self._queue.put(waiting):
+            raise QueueFull(retry_seconds=_RETRY_SECONDS * 5)
         self._wake.set()
         self._urgent.set()
         return await waiting.answer
@@ -115,8 +140,7 @@ class GroupWriter:
         """Write until `close` was called and everything that waits is written."""
         while True:
             await self._wake.wait()
-            if not self._waiting and not self._closing:
-                await self._gather()
+            await self._gather()
             decisions, waiting = self._take()
             if decisions or waiting:
                 await self._write(decisions, waiting)
@@ -132,26 +156,31 @@ class GroupWriter:
         self._urgent.set()
 
     async def _gather(self) -> None:
-        self._urgent.clear()
-        try:
-            async with asyncio.timeout(self._linger):
-                await self._urgent.wait()
-        except TimeoutError:
+        """Let more rows come: decisions alone for `linger`, senders who are not alone until `pace` is over."""
+        if self._closing:
             return
+        if not self._queue.senders:
+            self._urgent.clear()
+            try:
+                async with asyncio.timeout(self._linger):
+                    await self._urgent.wait()
+            except TimeoutError:
+                return
+        pause = self._began + self._pace - time.monotonic()
+        if pause > 0 and (self._crowded or self._queue.senders > 1):
+            await asyncio.sleep(pause)
 
-    def _take(self) -> tuple[list[Decision], list[_Waiting]]:
-        decisions, self._decisions = self._decisions[: self._batch_rows], self._decisions[self._batch_rows :]
-        waiting: list[_Waiting] = []
-        size = len(decisions)
-        while self._waiting and (not waiting or size + len(self._waiting[0].rows) <= self._batch_rows):
-            item = self._waiting.pop(0)
-            size += len(item.rows)
-            waiting.append(item)
-        if not self._waiting and not self._decisions and not self._closing:
+    def _take(self) -> tuple[list[Decision], list[Waiting]]:
+        """Take a batch; decisions leave half of it to senders who wait."""
+        most = self._batch_rows // 2 if self._queue.senders else self._batch_rows
+        decisions, self._decisions = self._decisions[:most], self._decisions[most:]
+        waiting = self._queue.take(rows=self._batch_rows - len(decisions), size=self._batch_bytes)
+        if not self._queue.senders and not self._decisions and not self._closing:
             self._wake.clear()
+        self._began, self._crowded = time.monotonic(), len(waiting) > 1
         return decisions, waiting
 
-    async def _write(self, decisions: list[Decision], waiting: list[_Waiting]) -> None:
+    async def _write(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
         try:
             await self._commit(decisions, waiting)
         except psycopg.DataError as error:
@@ -160,9 +189,15 @@ class GroupWriter:
         except (psycopg.Error, OSError) as error:
             await self._failed(decisions, waiting, error)
             return
-        self._queued -= len(decisions) + sum(len(item.rows) for item in waiting)
+        self._release(decisions, waiting)
 
-    async def _commit(self, decisions: list[Decision], waiting: list[_Waiting]) -> None:
+    def _release(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
+        self._unwritten -= len(decisions)
+        for item in waiting:
+            self._queue.release(item)
+
+    async def _commit(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
+        began = time.perf_counter()
         batch = Batch()
         for decision in decisions:
             batch.add_decision(decision.tenant, decision_row(decision))
@@ -177,6 +212,7 @@ class GroupWriter:
         record = await cursor.fetchone()
         answer = record[0] if record else {}
         batch.settle(answer)
+        self._committed(len(decisions) + sum(len(item.rows) for item in waiting), time.perf_counter() - began)
         for item in waiting:
             if item.answer.done():
                 continue
@@ -189,14 +225,16 @@ class GroupWriter:
         while len(self._written) > _KNOWN_DECISIONS:
             self._written.popitem(last=False)
 
-    async def _split(self, decisions: list[Decision], waiting: list[_Waiting], error: psycopg.DataError) -> None:
+    async def _split(self, decisions: list[Decision], waiting: list[Waiting], error: psycopg.DataError) -> None:
         """Halve a refused batch; a row that stands alone is refused by itself."""
-        units: list[Decision | _Waiting] = [*decisions, *_single_rows(waiting)]
+        units: list[Decision | Waiting] = [*decisions, *_single_rows(waiting)]
         if len(units) == 1:
             unit = units[0]
             log.warning("row.refused", sqlstate=error.sqlstate)
-            self._queued -= 1
-            if isinstance(unit, _Waiting) and not unit.answer.done():
+            self._release(
+                [u for u in units if not isinstance(u, Waiting)], [u for u in units if isinstance(u, Waiting)]
+            )
+            if isinstance(unit, Waiting) and not unit.answer.done():
                 unit.answer.set_exception(
                     InvalidValue(
                         "a value", "not storable", "text without zero characters and times within year 1 to 9999"
@@ -206,21 +244,21 @@ class GroupWriter:
         middle = len(units) // 2
         for half in (units[:middle], units[middle:]):
             await self._write(
-                [u for u in half if not isinstance(u, _Waiting)], [u for u in half if isinstance(u, _Waiting)]
+                [u for u in half if not isinstance(u, Waiting)], [u for u in half if isinstance(u, Waiting)]
             )
 
-    async def _failed(self, decisions: list[Decision], waiting: list[_Waiting], error: Exception) -> None:
+    async def _failed(self, decisions: list[Decision], waiting: list[Waiting], error: Exception) -> None:
         """Tell those who wait; keep the decisions, and try again on a new connection."""
         log.warning("write.failed", error=type(error).__name__)
         for item in waiting:
-            self._queued -= len(item.rows)
+            self._queue.release(item)
             if not item.answer.done():
                 item.answer.set_exception(StoreUnavailable("the database did not commit: send the same request again"))
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
         if self._closing:
-            self._queued -= len(decisions)
+            self._unwritten -= len(decisions)
             self._dropped(len(decisions))
             return
         self._decisions[:0] = decisions
@@ -229,15 +267,15 @@ class GroupWriter:
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-def _single_rows(waiting: list[_Waiting]) -> list[_Waiting]:
+def _single_rows(waiting: list[Waiting]) -> list[Waiting]:
     """Give every row a future of its own; the sender's is answered when all of its rows are."""
-    singles: list[_Waiting] = []
+    singles: list[Waiting] = []
     for item in waiting:
         if len(item.rows) == 1:
             singles.append(item)
             continue
         parts = [
-            _Waiting(item.tenant, [row], item.decisions if i == 0 else [], asyncio.get_running_loop().create_future())
+            Waiting(item.tenant, [row], item.decisions if i == 0 else [], asyncio.get_running_loop().create_future())
             for i, row in enumerate(item.rows)
         ]
         gathered = asyncio.gather(*(part.answer for part in parts), return_exceptions=True)
@@ -246,7 +284,7 @@ def _single_rows(waiting: list[_Waiting]) -> list[_Waiting]:
     return singles
 
 
-def _answer_all(item: _Waiting, gathered: "asyncio.Future[list[list[str] | BaseException]]") -> None:
+def _answer_all(item: Waiting, gathered: "asyncio.Future[list[list[str] | BaseException]]") -> None:
     if item.answer.done():
         return
     results = gathered.result()
