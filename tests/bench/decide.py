@@ -15,6 +15,7 @@ from tests.bench.http2_load import percentile
 SEED = 20260305
 ROUNDS = 5
 SHAPE = (8, 8)
+FLIGHT = f"{SHAPE[0] * SHAPE[1]} in flight"
 LOTS = 3
 LOT_REQUESTS = 2_000
 RATE = 200.0
@@ -45,17 +46,27 @@ class Rounds:
 
 
 def decide(setting: Setting) -> Report:
-    """Interleave rounds of both RPCs, then end the server and compare what it acknowledged with what is stored."""
+    """Compare with Echo while decisions are written after the answer."""
+    bench, lost = measured(setting)
+    return bench.report(lost)
+
+
+def measured(setting: Setting, *, durable: bool = False) -> tuple["DecideBench", int]:
+    """Interleave rounds of both RPCs, then end the server and count what it acknowledged and did not store.
+
+    Args:
+        durable: the tenant's decisions are committed before they are answered.
+    """
     cores = Cores.of_this_machine()
     setting.say("starting PostgreSQL and the server")
-    with running_server(cores) as (place, process):
-        bench = _Bench(place, cores)
+    with running_server(cores, durable=durable) as (place, process):
+        bench = DecideBench(place, cores)
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
             bench.run(lambda job: pool.submit(run_job, job).result(), setting)
         setting.say("draining")
         lost = len(bench.acknowledged - _drained(process, place))
-    return bench.report(lost)
+    return bench, lost
 
 
 def _drained(process: "Popen[str]", place: Place) -> set[str]:
@@ -66,10 +77,17 @@ def _drained(process: "Popen[str]", place: Place) -> set[str]:
 
 
 @dataclass(slots=True)
-class _Bench:
+class DecideBench:
+    """Turns of load on both RPCs.
+
+    Attributes:
+        fdatasync: milliseconds of one where PostgreSQL writes, the median of each round.
+    """
+
     place: Place
     cores: Cores
     figures: dict[str, Rounds] = field(default_factory=lambda: {ECHO: Rounds(), DECIDE: Rounds()})
+    fdatasync: list[float] = field(default_factory=list)
     acknowledged: set[str] = field(default_factory=set)
     answers: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -82,6 +100,7 @@ class _Bench:
         for number in range(1, ROUNDS + 1):
             setting.say(f"round {number} of {ROUNDS}: {SHAPE[0] * SHAPE[1]} in flight")
             self._closed_round(load)
+            self.fdatasync.append(self.place.fdatasync_seconds() * 1e3)
             setting.say(f"round {number} of {ROUNDS}: {RATE:g} RPS")
             for path, figures in self.figures.items():
                 paced = self._note(load(self._job(path, RATE_REQUESTS, rate=RATE)))
@@ -127,17 +146,44 @@ class _Bench:
 
     def report(self, lost: int) -> Report:
         """Judge the ratios, and that every answer was right."""
-        echo, ours = self.figures[ECHO], self.figures[DECIDE]
-        flight = f"{SHAPE[0] * SHAPE[1]} in flight"
         rows = [
-            Row.of_rounds(f"Decide RPS / Echo RPS, {flight}", _ratios(ours.rps, echo.rps), RPS_BAR),
-            Row.of_rounds(f"Decide CPU / Echo CPU per request, {flight}", _ratios(ours.cpu, echo.cpu), CPU_BAR),
-            Row.of_rounds(
-                f"p99(Decide) - p99(Echo) at {RATE:g} RPS",
-                [one - other for one, other in zip(ours.p99, echo.p99, strict=True)],
-                P99_BAR,
-                "ms",
-            ),
+            Row.of_rounds(f"Decide RPS / Echo RPS, {FLIGHT}", self.rps_ratios, RPS_BAR),
+            Row.of_rounds(f"Decide CPU / Echo CPU per request, {FLIGHT}", self.cpu_ratios, CPU_BAR),
+            Row.of_rounds(f"p99(Decide) - p99(Echo) at {RATE:g} RPS", self.added_p99, P99_BAR, "ms"),
+            *self.plain_rows(lost),
+        ]
+        return Report(rows=rows, controls=self.controls, notes=self.notes(), seeds=[SEED])
+
+    @property
+    def rps_ratios(self) -> list[float]:
+        """Answers per second over Echo's, of each round."""
+        return _ratios(self.figures[DECIDE].rps, self.figures[ECHO].rps)
+
+    @property
+    def cpu_ratios(self) -> list[float]:
+        """Server CPU per request over Echo's, of each round."""
+        return _ratios(self.figures[DECIDE].cpu, self.figures[ECHO].cpu)
+
+    @property
+    def added_p99(self) -> list[float]:
+        """Milliseconds of p99 beyond Echo's at the fixed rate, of each round."""
+        ours, echo = self.figures[DECIDE].p99, self.figures[ECHO].p99
+        return [one - other for one, other in zip(ours, echo, strict=True)]
+
+    @property
+    def controls(self) -> list[Control]:
+        """Echo's own figures."""
+        echo = self.figures[ECHO]
+        return [
+            Control(f"Echo RPS, {FLIGHT}", echo.rps),
+            Control(f"Echo CPU per request, {FLIGHT}", echo.cpu),
+            Control(f"Echo p50 at {RATE:g} RPS", echo.p50),
+        ]
+
+    def plain_rows(self, lost: int) -> list[Row]:
+        """Show the figures themselves, and judge that every answer was right and none was lost."""
+        echo, ours = self.figures[ECHO], self.figures[DECIDE]
+        return [
             *(
                 Row.of_rounds(f"{name} {figure}", rounds, unit=unit)
                 for name, found in (("Echo", echo), ("Decide", ours))
@@ -154,14 +200,9 @@ class _Bench:
             Row(name="decision ids that came twice", value=self.answers - len(self.acknowledged), bar=NONE_BAR),
             Row(name="wrong answers (status, sum of P, propensity, reason)", value=len(self.wrong), bar=NONE_BAR),
         ]
-        controls = [
-            Control(f"Echo RPS, {flight}", echo.rps),
-            Control(f"Echo CPU per request, {flight}", echo.cpu),
-            Control(f"Echo p50 at {RATE:g} RPS", echo.p50),
-        ]
-        return Report(rows=rows, controls=controls, notes=self._notes(), seeds=[SEED])
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Say what was compared with what."""
         size = len(requests_of_new_episodes(POLICY, 1, SEED)[0])
         return [
             "Echo: bytes in, bytes out, nothing parsed, on the same grpc.aio server object and port;"

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import grpc
 import psycopg
@@ -64,6 +67,19 @@ class Place:
     key: str
     answer: bytes
     database: ReadyDatabase
+    folder: Path
+
+    def fdatasync_seconds(self) -> float:
+        """Write a page and sync it, where PostgreSQL does the same; median of 101."""
+        found = []
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            for _ in range(101):
+                file.write(b"\0" * 8192)
+                file.flush()
+                began = time.perf_counter()
+                os.fdatasync(file.fileno())
+                found.append(time.perf_counter() - began)
+        return median(found)
 
     def durable_decisions(self) -> set[str]:
         """Read the ids of every decision that the database holds."""
@@ -77,7 +93,7 @@ class Place:
 
 
 @contextmanager
-def running_server(cores: Cores) -> Iterator[tuple[Place, "subprocess.Popen[str]"]]:
+def running_server(cores: Cores, *, durable: bool = False) -> Iterator[tuple[Place, "subprocess.Popen[str]"]]:
     """Start everything; on the way out, end it. Whoever wants the queue drained ends the server before."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before - {cores.server})  # what is started from here on leaves the server alone
@@ -86,7 +102,7 @@ def running_server(cores: Cores) -> Iterator[tuple[Place, "subprocess.Popen[str]
             database = make_ready(Settings(data_dir=folder / "kedge"))
             try:
                 with _server(database, folder / "kedge", cores) as (process, port):
-                    yield _set_up(database, folder / "kedge", process.pid, port), process
+                    yield _set_up(database, folder / "kedge", process.pid, port, durable=durable), process
             finally:
                 database.stop()
     finally:
@@ -118,11 +134,11 @@ def _environment(database: ReadyDatabase, data: Path) -> dict[str, str]:
     }
 
 
-def _set_up(database: ReadyDatabase, data: Path, pid: int, port: int) -> Place:
+def _set_up(database: ReadyDatabase, data: Path, pid: int, port: int, *, durable: bool) -> Place:
     """Onboard the tenant, put the policy, let the worker publish once, and give Echo an answer of Decide's size."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         operator = Services(channel, database.operator_key)
-        tenant = tenant_service_pb2.Tenant(name="tenants/bench")
+        tenant = tenant_service_pb2.Tenant(name="tenants/bench", durable=durable)
         operator.tenants.OnboardTenant(tenant_service_pb2.OnboardTenantRequest(tenant=tenant, because="bench"))
         made = operator.tenants.CreateKey(
             tenant_service_pb2.CreateKeyRequest(
@@ -133,7 +149,7 @@ def _set_up(database: ReadyDatabase, data: Path, pid: int, port: int) -> Place:
         answer = _first_draw(Services(channel, made.key), database, data)
         set_answer: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/SetAnswer")
         set_answer(answer)
-    return Place(pid, ("127.0.0.1", port), made.key, answer, database)
+    return Place(pid, ("127.0.0.1", port), made.key, answer, database, data)
 
 
 def _first_draw(core_app: Services, database: ReadyDatabase, data: Path) -> bytes:

@@ -2,8 +2,10 @@
 
 from tests.bench.beta_regret import beta_regret
 from tests.bench.decide import decide
+from tests.bench.decide_durable import decide_durable
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench
+from tests.bench.ofrep import ofrep
 from tests.bench.reward_masks import reward_masks
 
 BENCHES: dict[str, Bench] = {
@@ -11,4 +13,6 @@ BENCHES: dict[str, Bench] = {
     "beta_regret": beta_regret,
     "reward_masks": reward_masks,
     "decide": decide,
+    "decide_durable": decide_durable,
+    "ofrep": ofrep,
 }

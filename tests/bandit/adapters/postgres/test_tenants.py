@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
-from kedge_bandit.application.administration_ports import WriteId
+from kedge_bandit.application.administration_ports import TenantSettings, WriteId
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import KEDGE
 from kedge_bandit.domain.change import Change
@@ -16,6 +16,8 @@ from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Role
 from tests.fixtures.ledgers import START, NewTenant
 
+KEEPS = TenantSettings(store_content=True)
+
 
 def change(tenant: TenantId) -> Change:
     return Change(tenant=tenant, actor=KEDGE, because="to test it", at=START)
@@ -23,15 +25,35 @@ def change(tenant: TenantId) -> Change:
 
 async def test_onboarding_twice_is_refused_unless_it_is_the_same_request(registry: PostgresTenants) -> None:
     tenant, write = TenantId("t-onboarded-once"), WriteId("r1", "payload")
-    first = await registry.onboard(tenant, change(tenant), write, store_content=True)
-    assert await registry.onboard(tenant, change(tenant), write, store_content=True) == first
+    first = await registry.onboard(KEEPS, change(tenant), write)
+    assert await registry.onboard(KEEPS, change(tenant), write) == first
     for _ in range(2):
         with pytest.raises(TenantExists):
-            await registry.onboard(tenant, change(tenant), WriteId("r2", "payload"), store_content=True)
+            await registry.onboard(KEEPS, change(tenant), WriteId("r2", "payload"))
     with pytest.raises(TenantExists):
-        await registry.onboard(tenant, change(tenant), WriteId(), store_content=True)
+        await registry.onboard(KEEPS, change(tenant), WriteId())
     with pytest.raises(IdempotencyConflict):
-        await registry.onboard(tenant, change(tenant), WriteId("r1", "another"), store_content=True)
+        await registry.onboard(KEEPS, change(tenant), WriteId("r1", "another"))
+
+
+async def test_settings_are_replaced_once_per_request_and_audited(
+    registry: PostgresTenants, new_tenant: NewTenant, ledgers: PostgresLedgers
+) -> None:
+    tenant, write = await new_tenant(), WriteId("r1", "payload")
+    assert (await registry.update(TenantSettings(durable=True), change(tenant), write)).settings.durable
+    assert not (await registry.update(TenantSettings(), change(tenant), WriteId())).settings.durable
+    assert not (await registry.update(TenantSettings(durable=True), change(tenant), write)).settings.durable
+
+    async with ledgers.open(tenant) as ledger:
+        events = await ledger.audit.in_order(after=0, limit=10)
+    assert [event.verb for event in events] == ["tenant.onboarded", "tenant.configured", "tenant.configured"]
+    with pytest.raises(TenantDenied):
+        await registry.update(TenantSettings(), change(TenantId("t-nobody")), WriteId())
+
+
+async def test_a_tenant_may_be_durable_from_the_first_day(registry: PostgresTenants) -> None:
+    made = await registry.onboard(TenantSettings(durable=True), change(TenantId("t-durable")), WriteId())
+    assert made.settings == TenantSettings(durable=True)
 
 
 async def test_tenants_are_listed_page_by_page(registry: PostgresTenants, new_tenant: NewTenant) -> None:

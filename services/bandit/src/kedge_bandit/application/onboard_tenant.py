@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kedge_bandit.application.administration_ports import Tenant, TenantRegistry
+from kedge_bandit.application.administration_ports import Tenant, TenantRegistry, TenantSettings
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.api_key import KEY_ID_BYTES, SECRET_BYTES, StoredKey, format_key, hash_of, split_key
@@ -23,10 +23,23 @@ class OnboardTenant:
     registry: TenantRegistry
     clock: Clock
 
-    async def __call__(self, tenant: TenantId, order: Order, *, store_content: bool) -> Tenant:
+    async def __call__(self, tenant: TenantId, order: Order, settings: TenantSettings) -> Tenant:
         """Make it. Raises TenantExists, ReasonRequired."""
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
-        return await self.registry.onboard(tenant, change, order.write, store_content=store_content)
+        return await self.registry.onboard(settings, change, order.write)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTenant:
+    """Replace a tenant's settings."""
+
+    registry: TenantRegistry
+    clock: Clock
+
+    async def __call__(self, tenant: TenantId, order: Order, settings: TenantSettings) -> Tenant:
+        """Replace them, once per request. Raises TenantDenied, ReasonRequired, IdempotencyConflict."""
+        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        return await self.registry.update(settings, change, order.write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
-from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
+from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_modes import Levels
@@ -52,7 +52,11 @@ def administration(
         rebuild=Rebuild(ledgers),
     )
     tenants = TenantServicer(
-        keyring, OnboardTenant(registry, clock), ListTenants(registry), CreateKey(registry, clock, secrets.token_bytes)
+        keyring,
+        OnboardTenant(registry, clock),
+        UpdateTenant(registry, clock),
+        ListTenants(registry),
+        CreateKey(registry, clock, secrets.token_bytes),
     )
     governance = GovernanceServicer(
         keyring=keyring,

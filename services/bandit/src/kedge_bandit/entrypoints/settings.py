@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kedge_bandit.domain.mode import Mode
@@ -23,6 +23,8 @@ class Settings(BaseSettings):
         web_port: of REST and the pages.
         metrics_port, worker_metrics_port: of /metrics; 0 turns it off. The servers' are counted up like `port`.
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
+        flag_provider: `flagd:PATH`, `ofrep:URL` or `unleash:URL`: an OpenFeature provider that can only restrict.
+        flag_provider_token: its secret, where it wants one.
         worker_interval_ms: least time between two passes over a tenant.
         worker_batch: raw rows of one pass.
     """
@@ -38,6 +40,8 @@ class Settings(BaseSettings):
     metrics_port: int = Field(default=9464, ge=0, le=65535)
     worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
     mode_override: Mode = Mode.APPLY
+    flag_provider: str = ""
+    flag_provider_token: SecretStr = SecretStr("")
     worker_interval_ms: int = Field(default=100, ge=1)
     worker_batch: int = Field(default=2000, ge=1)
     log_level: str = "INFO"

@@ -9,7 +9,9 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
+from kedge_bandit.adapters.flags.own import OwnProvider
 from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.adapters.rest.ofrep import Ofrep
 from kedge_bandit.adapters.rest.transcode import build_app
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.settings import Settings, read_settings
@@ -17,9 +19,13 @@ from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
 
 def make_app(replica: Replica) -> FastAPI:
-    """Make the application over a replica's servicers, with /openapi.json, /healthz and /readyz."""
+    """Make the application over a replica's servicers, with OFREP, /openapi.json, /healthz and /readyz."""
     check_declared([service for service, _ in replica.servicers])
     app = build_app(replica.servicers, title="Kedge", version="1")
+
+    snapshot = replica.snapshot
+    ofrep = Ofrep(replica.keyring, OwnProvider(snapshot), lambda tenant: snapshot.policies.get(tenant, {}))
+    app.router.routes.extend(ofrep.routes())
 
     @app.get("/healthz", include_in_schema=False)
     async def alive() -> dict[str, str]:
@@ -38,7 +44,7 @@ def make_app(replica: Replica) -> FastAPI:
 async def running(replica: Replica) -> AsyncIterator[None]:
     """Keep a replica's background work going."""
     await replica.snapshot.refresh()
-    refreshing = asyncio.create_task(replica.snapshot.run())
+    refreshing = asyncio.create_task(replica.keep_view())
     writing = asyncio.create_task(replica.writer.run())
     try:
         yield

@@ -28,9 +28,12 @@ async def work(settings: Settings, url: str) -> None:
     if settings.worker_metrics_port:
         start_http_server(settings.worker_metrics_port, addr=settings.host, registry=worker.rounds.metrics.registry)
     log.info("worker.ready")
+    watching = None if worker.flags is None else asyncio.create_task(worker.flags.run())
     try:
         await worker.rounds.run(stop)
     finally:
+        if watching is not None:
+            watching.cancel()
         await worker.engine.dispose()
     log.info("worker.stopped")
 

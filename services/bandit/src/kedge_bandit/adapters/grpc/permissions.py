@@ -44,6 +44,7 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.MANAGE_TENANTS: "OnboardTenant ListTenants VerifyIsolation",
         Permission.ERASE: "EraseTenant",
         Permission.MANAGE_KEYS: "CreateKey",
+        Permission.CONFIGURE: "UpdateTenant",
     },
 }
 

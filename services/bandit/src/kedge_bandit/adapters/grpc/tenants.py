@@ -9,7 +9,8 @@ from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, role_of, tenant_message
-from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant
+from kedge_bandit.application.administration_ports import TenantSettings
+from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.domain.api_key import split_key
 from kedge_bandit.domain.identifiers import parse_tenant, text_id
 
@@ -23,6 +24,7 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
 
     keyring: Keyring
     onboard: OnboardTenant
+    update: UpdateTenant
     tenants: ListTenants
     create_key: CreateKey
 
@@ -32,8 +34,18 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         tenant = parse_tenant(request.tenant.name)
         actor = self.keyring.require(context, _ALLOWED["OnboardTenant"], None).actor
         order = order_of(actor, "OnboardTenant", request, because=request.because, request_id=request.request_id)
-        made = await self.onboard(tenant, order, store_content=request.tenant.store_content)
+        made = await self.onboard(tenant, order, _settings_of(request.tenant))
         return pb.OnboardTenantResponse(tenant=tenant_message(made))
+
+    @answering
+    async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
+        """Replace a tenant's settings."""
+        tenant = parse_tenant(request.tenant.name)
+        actor = self.keyring.require(context, _ALLOWED["UpdateTenant"], tenant).actor
+        order = order_of(actor, "UpdateTenant", request, because=request.because, request_id=request.request_id)
+        return pb.UpdateTenantResponse(
+            tenant=tenant_message(await self.update(tenant, order, _settings_of(request.tenant)))
+        )
 
     @answering
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
@@ -56,3 +68,7 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         key = await self.create_key(tenant, request.principal, role_of(request.role), order)
         key_id, _ = split_key(key) or ("", "")
         return pb.CreateKeyResponse(key=key, key_id=key_id)
+
+
+def _settings_of(message: pb.Tenant) -> TenantSettings:
+    return TenantSettings(store_content=message.store_content, durable=message.durable)

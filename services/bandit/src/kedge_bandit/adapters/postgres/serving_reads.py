@@ -8,7 +8,21 @@ from typing import Any, Final
 
 import orjson
 import structlog
-from sqlalchemy import JSON, BigInteger, DateTime, Row, Select, Text, and_, bindparam, cast, column, func, select
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    DateTime,
+    Row,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -48,6 +62,7 @@ _POLICIES_OF: Final = select(
         column("tenant", Text),
         column("version", BigInteger),
         column("change_time", DateTime(timezone=True)),
+        column("durable", Boolean),
         column("content", JSON),
     )
 )
@@ -80,12 +95,14 @@ class TenantPolicies:
 
     Attributes:
         change_time: when they last changed, on the database's clock, shortly before that change was committed.
+        durable: the tenant wants decisions committed before they are answered.
     """
 
     version: int
     change_time: datetime | None
     mode: Mode
     policies: tuple[Policy, ...]
+    durable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,7 @@ class ServingReads:
                 row.change_time,
                 Mode(row.content["mode"] or Mode.APPLY),
                 tuple(_readable(row.tenant, row.content["policies"])),
+                row.durable,
             )
             for row in found
         }

@@ -118,6 +118,7 @@ class ReplicaSnapshot:
     changed: Callable[[TenantId], None] = lambda _tenant: None
     _everything: Mode = Mode.APPLY
     _tenant_modes: dict[TenantId, Mode] = field(default_factory=dict)
+    _durable: set[TenantId] = field(default_factory=set)
     _allocations: dict[TenantId, dict[PolicyName, dict[str, Allocation]]] = field(default_factory=dict)
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
     _refreshed: float = float("-inf")
@@ -222,6 +223,7 @@ class ReplicaSnapshot:
         for tenant in gone:
             for kept in (self._tenants, self._tenant_modes, self._allocations):
                 kept.pop(tenant, None)
+            self._durable.discard(tenant)
             for feed in (self._of_policies, self._of_allocations):
                 feed.known.pop(tenant, None)
 
@@ -239,6 +241,7 @@ class ReplicaSnapshot:
         found = await self.reads.policies(tenants)
         for tenant, news in found.items():
             self._tenant_modes[tenant] = news.mode
+            (self._durable.add if news.durable else self._durable.discard)(tenant)
             self._compose(tenant, news.policies, news.change_time)
         return {tenant: news.version for tenant, news in found.items()}
 
@@ -275,8 +278,9 @@ class ReplicaSnapshot:
     def _compose(self, tenant: TenantId, policies: Iterable[Policy], changed: datetime | None) -> None:
         """Put a tenant's view together; `changed` is when, where the cause is a change of modes or policies."""
         before, allocations = self._tenants.get(tenant, {}), self._allocations.get(tenant, {})
+        durable = tenant in self._durable
         fresh = {
-            policy.name: Serving(policy, self._effective(tenant, policy), allocations.get(policy.name, {}))
+            policy.name: Serving(policy, self._effective(tenant, policy), allocations.get(policy.name, {}), durable)
             for policy in policies
         }
         self._tenants[tenant] = fresh

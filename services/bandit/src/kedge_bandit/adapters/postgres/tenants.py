@@ -2,17 +2,18 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, func, insert, select
+from sqlalchemy import Row, Update, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of, schema_of
-from kedge_bandit.application.administration_ports import Tenant, WriteId
+from kedge_bandit.application.administration_ports import Tenant, TenantSettings, WriteId
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
@@ -34,16 +35,19 @@ class PostgresTenants:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def onboard(self, tenant: TenantId, change: Change, write: WriteId, *, store_content: bool) -> Tenant:
+    async def onboard(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
         """Make a tenant's schema and role with its first audit event.
 
         Raises:
             TenantExists: there is one of that name, and it was not made by this very request.
         """
-        event = change.event("tenant.onboarded", f"tenants/{tenant}", {"store_content": store_content})
+        tenant = change.tenant
+        event = change.event("tenant.onboarded", f"tenants/{tenant}", asdict(settings))
         try:
             async with self._transaction() as connection:
-                await connection.execute(select(func.control.create_tenant(tenant, store_content)))
+                await connection.execute(select(func.control.create_tenant(tenant, settings.store_content)))
+                if settings.durable:
+                    await connection.execute(_put(tenant, settings))
                 ledger = await _enter(connection, tenant)
                 await ledger.policies.is_first(write)
                 await ledger.audit.append(event)
@@ -53,6 +57,23 @@ class PostgresTenants:
             if not await self._made_by(tenant, write):
                 raise TenantExists(f"tenant {tenant} exists: use it, or choose another name") from error
         return await self._get(tenant)
+
+    async def update(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
+        """Replace a tenant's settings with an audit event in its chain; a repeated request changes nothing.
+
+        Raises:
+            TenantDenied: there is no such tenant.
+            IdempotencyConflict: the request's id was used for something else.
+        """
+        event = change.event("tenant.configured", f"tenants/{change.tenant}", asdict(settings))
+        await self._get(change.tenant)
+        async with self._transaction() as connection:
+            ledger = await _enter(connection, change.tenant)
+            if await ledger.policies.is_first(write):
+                await ledger.audit.append(event)
+                await connection.execute(select(func.set_config("role", "none", True)))
+                await connection.execute(_put(change.tenant, settings))
+        return await self._get(change.tenant)
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
@@ -138,5 +159,10 @@ async def _enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedge
     return PostgresLedger(tenant, translated)
 
 
+def _put(tenant: TenantId, settings: TenantSettings) -> Update:
+    return update(tables.control_tenant).where(_TENANT.name == tenant).values(**asdict(settings))
+
+
 def _tenant(row: Row[Any]) -> Tenant:
-    return Tenant(TenantId(row.name), row.store_content, row.create_time)
+    settings = TenantSettings(store_content=row.store_content, durable=row.durable)
+    return Tenant(TenantId(row.name), settings, row.create_time)

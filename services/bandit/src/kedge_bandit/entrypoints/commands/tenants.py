@@ -11,6 +11,9 @@ from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, Ten
 
 _PAGE = 1000
 
+StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episodes.")]
+Durable = Annotated[bool, typer.Option(help="Commit every decision before it is answered.")]
+
 tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
 keys = typer.Typer(cls=KedgeGroup, help="Give out API keys.", no_args_is_help=True)
 
@@ -19,7 +22,8 @@ keys = typer.Typer(cls=KedgeGroup, help="Give out API keys.", no_args_is_help=Tr
 def onboard(
     tenant: TenantName,
     *,
-    store_content: Annotated[bool, typer.Option(help="Keep redacted content of episodes.")] = False,
+    store_content: StoreContent = False,
+    durable: Durable = False,
     because: Because = "onboarded from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -27,6 +31,7 @@ def onboard(
     request = tenant_service_pb2.OnboardTenantRequest(because=because)
     request.tenant.name = f"tenants/{tenant}"
     request.tenant.store_content = store_content
+    request.tenant.durable = durable
     with connected() as client:
         made = client.call(client.tenants.OnboardTenant, request).tenant
     hint = f"kedge key create {tenant} --principal core-app --role core_app"
@@ -35,6 +40,26 @@ def onboard(
         lambda out: out.print(f"tenant {tenant} is there; next: {hint}", highlight=False),
         as_json=as_json,
     )
+
+
+@tenants.command()
+def update(
+    tenant: TenantName,
+    *,
+    store_content: StoreContent = False,
+    durable: Durable = False,
+    because: Because = "changed from the command line",
+    as_json: JsonFlag = False,
+) -> None:
+    """Replace a tenant's settings; what is not named is off."""
+    request = tenant_service_pb2.UpdateTenantRequest(because=because)
+    request.tenant.name = f"tenants/{tenant}"
+    request.tenant.store_content = store_content
+    request.tenant.durable = durable
+    with connected() as client:
+        changed = client.call(client.tenants.UpdateTenant, request).tenant
+    said = "waits for the commit" if durable else "does not wait for the commit"
+    answer(document_of(changed), lambda out: out.print(f"Decide of tenant {tenant} {said}"), as_json=as_json)
 
 
 @tenants.command("list")
@@ -49,8 +74,9 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-    rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"]) for t in found]
-    answer(found, lambda out: out.print(table("Tenants", ("tenant", "since", "stores content"), rows)), as_json=as_json)
+    rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"], t["durable"]) for t in found]
+    heads = ("tenant", "since", "stores content", "durable")
+    answer(found, lambda out: out.print(table("Tenants", heads, rows)), as_json=as_json)
 
 
 @keys.callback()
