@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kedge_bandit.domain.mode import Mode
@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
     mode_override: Mode = Mode.APPLY
     flag_provider: str = ""
-    flag_provider_token: SecretStr = SecretStr("")
+    flag_provider_token: str = Field(default="", repr=False)
     worker_interval_ms: int = Field(default=100, ge=1)
     worker_batch: int = Field(default=2000, ge=1)
     log_level: str = "INFO"

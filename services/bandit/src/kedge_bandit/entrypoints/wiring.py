@@ -75,7 +75,7 @@ def flag_watch(settings: Settings, registry: CollectorRegistry) -> FlagWatch | N
     """Plug the flag provider in that the settings name; None without one. Raises SystemExit for one that cannot be."""
     if not settings.flag_provider:
         return None
-    provider = provider_of(settings.flag_provider, settings.flag_provider_token.get_secret_value())
+    provider = provider_of(settings.flag_provider, settings.flag_provider_token)
     watch = FlagWatch(client_of(provider))
     registry.register(FlagCollector(lambda: watch.silent))
     return watch
