@@ -16,8 +16,11 @@ _LONGEST_RECONNECT_MS: Final = 5_000
 _CONNECT_TIMEOUT_MS: Final = 2_000
 """How long one attempt to connect may hang; the name of gRPC's option says something else."""
 
+# Replicas in turn, and none that says it is not serving: one that drains is left before it refuses calls.
+_SERVICE_CONFIG: Final = {"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}
+
 OPTIONS: Final = (
-    ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
+    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.initial_reconnect_backoff_ms", 100),

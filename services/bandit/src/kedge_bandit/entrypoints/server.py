@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import logging
 import signal
 import sys
@@ -15,16 +16,18 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
 from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.entrypoints.drain import Health, until
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+NOTICE_SECONDS = 0.5
+"""How long a server that is NOT_SERVING still takes calls, so that clients that watch its health go elsewhere first."""
 DRAIN_SECONDS = 10.0
 YOUNG_OBJECTS = 50_000
 """Objects made before the collector looks at the young ones."""
@@ -32,15 +35,23 @@ YOUNG_OBJECTS = 50_000
 log = structlog.get_logger(__name__)
 
 
-def handler_of(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcHandler:
-    """Register a servicer's methods by the descriptor, without the generated helper of each service."""
+def handler_of(
+    service: ServiceDescriptor, servicer: object, draining: asyncio.Event | None = None
+) -> grpc.GenericRpcHandler:
+    """Register a servicer's methods by the descriptor, without the generated helper of each service.
+
+    Args:
+        draining: ends the streams that would never end (Watch...).
+    """
     methods = {}
     for rpc in service.methods:
         ways = ("stream" if rpc.client_streaming else "unary", "stream" if rpc.server_streaming else "unary")
         make: Callable[..., Any] = getattr(grpc, "_".join((*ways, "rpc_method_handler")))
         request: type[Message] = GetMessageClass(rpc.input_type)
+        method = getattr(servicer, rpc.name)
+        is_watch = rpc.name.startswith("Watch") and inspect.isasyncgenfunction(method)
         methods[rpc.name] = make(
-            getattr(servicer, rpc.name),
+            until(draining, method) if is_watch and draining is not None else method,
             request_deserializer=request.FromString,
             response_serializer=lambda message: message.SerializeToString(),
         )
@@ -48,7 +59,7 @@ def handler_of(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcH
     return handler
 
 
-def make_server(replica: Replica) -> tuple[grpc.aio.Server, health.HealthServicer]:
+def make_server(replica: Replica) -> tuple[grpc.aio.Server, Health]:
     """Make the server with every service, health and reflection; NOT_SERVING until told otherwise."""
     services = [service for service, _ in replica.servicers]
     check_declared(services)
@@ -60,8 +71,10 @@ def make_server(replica: Replica) -> tuple[grpc.aio.Server, health.HealthService
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
         )
     )
-    server.add_generic_rpc_handlers(tuple(handler_of(service, servicer) for service, servicer in replica.servicers))
-    checks = health.HealthServicer()
+    checks = Health()
+    server.add_generic_rpc_handlers(
+        tuple(handler_of(service, servicer, checks.draining) for service, servicer in replica.servicers)
+    )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = [service.full_name for service in services]
     reflection.enable_server_reflection(
@@ -82,7 +95,7 @@ def spare_the_collector() -> None:
 
 
 async def serve(settings: Settings, url: str, *, announce: Callable[[int], None] = lambda _port: None) -> None:
-    """Serve until SIGTERM or SIGINT; drains: no new calls, running ones finish, every row is written."""
+    """Serve until SIGTERM or SIGINT; drains: clients are told, running calls finish, every row is written."""
     replica = await build_replica(settings, url)
     server, checks = make_server(replica)
     port = server.add_insecure_port(f"{settings.host}:{settings.port}")
@@ -104,6 +117,8 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     stopped: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({stopped, refreshing, writing}, return_when=asyncio.FIRST_COMPLETED)
     await checks.enter_graceful_shutdown()
+    await asyncio.sleep(NOTICE_SECONDS)
+    checks.draining.set()
     replica.watch.close()
     await server.stop(DRAIN_SECONDS)
     await replica.writer.close()
