@@ -20,7 +20,7 @@ from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.rest.status import HTTP_STATUS
 from kedge_bandit.adapters.rest.status import Reason as EdgeReason
 from kedge_bandit.adapters.rest.transcode import http_rules
-from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
+from kedge_bandit.adapters.telemetry import FlagCollector, SnapshotCollector, Telemetry
 from kedge_bandit.domain.decision import LEARNABLE, Reason
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.mode import Mode
@@ -121,6 +121,7 @@ def test_every_metric_has_its_type_and_labels() -> None:
     server, worker = Telemetry(CollectorRegistry()), WorkerMetrics(CollectorRegistry())
     found = [getattr(owner, field.name) for owner in (server, worker) for field in fields(owner)]
     gauges = SnapshotCollector(list, lambda: 0.0, lambda: 0.0).collect()
+    gauges += FlagCollector(lambda: 0.0).collect()
     metrics = [one for one in (*found, *gauges) if isinstance(one, MetricWrapperBase | Metric)]
     written = [[code(row[0])[0], row[1], row[2]] for row in rows("operations.md", "Metrics")]
     assert sorted(written) == sorted(exposed(metric) for metric in metrics)
