@@ -50,7 +50,7 @@ class ReportQueue:
             listener: hears of what is refused, dropped or delayed.
             capacity: most decisions that wait; what comes on top is dropped and counted.
         """
-        self._policy, self._tenant = policy, policy.partition("/policies/")[0]
+        self._policy = policy
         self._send, self._clock, self._random, self._listener = send, clock, random, listener
         self._capacity = capacity
         self._backoff = Backoff(longest_s=5.0)
@@ -125,7 +125,7 @@ class ReportQueue:
         batch: list[Decision] = []
         size = 0
         for made in islice(self._waiting, MAX_BATCH):
-            message = self._message(made)
+            message = decision_message(self._policy, made)
             size += message.ByteSize()
             if batch and size > MAX_BATCH_BYTES:
                 break
@@ -141,30 +141,37 @@ class ReportQueue:
 
     def _dropped(self, made: Made) -> None:
         with contained("decision_dropped"):
-            self._listener.decision_dropped(f"{self._tenant}/decisions/{made.decision_id}")
+            self._listener.decision_dropped(decision_message(self._policy, made).name)
 
-    def _message(self, made: Made) -> Decision:
-        question, chosen = made.question, made.chosen
-        message = Decision(
-            name=f"{self._tenant}/decisions/{made.decision_id}",
-            policy=self._policy,
-            episode_id=question.episode_id,
-            request_id=question.request_id,
-            bucket=made.bucket,
-            action_key=made.action_key,
-            propensity=chosen.propensity,
-            policy_version=made.policy_version,
-            allocation_version=made.allocation_version,
-            seed_epoch=made.seed_epoch,
-            mode=Mode.ValueType(made.mode),
-            reason=DecisionReason.ValueType(chosen.reason),
-            is_randomised=chosen.is_randomised,
-            judge_requested=made.judge_requested,
-            judge_rate=made.judge_rate,
-            shadow_action_key=made.shadow_key,
-            available_action_keys=made.available,
-        )
-        message.context.categories.update(question.categories)
-        message.context.numbers.update(question.numbers)
-        message.decision_time.FromMilliseconds(made.milliseconds)
-        return message
+
+def decision_message(policy: str, made: Made) -> Decision:
+    """Build what is reported of a decision; the server recomputes all of it.
+
+    Args:
+        policy: `tenants/{tenant}/policies/{policy}`.
+        made: the decision.
+    """
+    question, chosen = made.question, made.chosen
+    message = Decision(
+        name=f"{policy.partition('/policies/')[0]}/decisions/{made.decision_id}",
+        policy=policy,
+        episode_id=question.episode_id,
+        request_id=question.request_id,
+        bucket=made.bucket,
+        action_key=made.action_key,
+        propensity=chosen.propensity,
+        policy_version=made.policy_version,
+        allocation_version=made.allocation_version,
+        seed_epoch=made.seed_epoch,
+        mode=Mode.ValueType(made.mode),
+        reason=DecisionReason.ValueType(chosen.reason),
+        is_randomised=chosen.is_randomised,
+        judge_requested=made.judge_requested,
+        judge_rate=made.judge_rate,
+        shadow_action_key=made.shadow_key,
+        available_action_keys=made.available,
+    )
+    message.context.categories.update(question.categories)
+    message.context.numbers.update(question.numbers)
+    message.decision_time.FromMilliseconds(made.milliseconds)
+    return message
