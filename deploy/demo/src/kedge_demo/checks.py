@@ -73,17 +73,21 @@ def rebuild_max_error(log: Log, world: World) -> float:
     """Fold the exported rewards again and compare with the exported cells: largest |difference| / max(1, N).
 
     Per bucket and action: N = Σ w·2^(−age/H), S = Σ w·2^(−age/H)·r, S2 likewise with r², age = the cell's time less the
-    decision's policy time (03 §3). A cell on one side only counts with its whole content.
+    decision's policy time, w times the factors of the known changes (03 §3). A cell on one side only counts with its
+    whole content.
     """
     half_life = log.policy.half_life.seconds + log.policy.half_life.nanos * 1e-9
     learned = ((log.state == SETTLED) | (log.state == VETOED)) & (log.weight > 0)
-    rows: dict[tuple[str, int], list[int]] = defaultdict(list)
+    rows: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
     for place in np.flatnonzero(learned).tolist():
-        rows[log.bucket[place], int(log.action[place])].append(place)
+        for action, share in _shares(log, world, place).items():
+            rows[log.evidence_bucket[place], action].append((place, share))
     worst = 0.0
     for cell in log.cells:
-        chosen = np.array(rows.pop((cell.bucket, world.index_of[cell.action_key]), []), dtype=np.int64)
-        decayed = log.weight[chosen] * np.exp2(-(cell.as_of - log.policy_time[chosen]) / half_life)
+        found = rows.pop((cell.bucket, world.index_of[cell.action_key]), [])
+        chosen = np.array([place for place, _ in found], dtype=np.int64)
+        weight = log.weight[chosen] * np.array([share for _, share in found])
+        decayed = weight * np.exp2(-(cell.as_of - log.policy_time[chosen]) / half_life)
         reward = log.reward[chosen]
         ours = (decayed.sum(), (decayed * reward).sum(), (decayed * reward**2).sum())
         theirs = (cell.weight, cell.reward_sum, cell.reward_square_sum)
@@ -91,6 +95,22 @@ def rebuild_max_error(log: Log, world: World) -> float:
         worst = max(worst, *(abs(float(a) - b) / scale for a, b in zip(ours, theirs, strict=True)))
     left = [float(len(places)) for places in rows.values()]
     return max(worst, 1.0) if left else worst
+
+
+def _shares(log: Log, world: World, place: int) -> dict[int, float]:
+    """Follow one decision through the known changes of its bucket, oldest first: action to how much it counts for it.
+
+    A change concerns decisions that are older. One of the action's own multiplies what it has; one with another source
+    gives the action the factor times what the source has by then.
+    """
+    shares = {int(log.action[place]): 1.0}
+    bucket, time = log.evidence_bucket[place], float(log.policy_time[place])
+    for change in sorted(log.changes, key=lambda each: (each.policy_time, each.evidence_sequence)):
+        if change.bucket == bucket and time < change.policy_time:
+            action, source = world.index_of[change.action_key], world.index_of[change.source_action_key]
+            given = change.factor * shares.get(source, 0.0)
+            shares[action] = given if action == source else shares.get(action, 0.0) + given
+    return {action: share for action, share in shares.items() if share > 0}
 
 
 def merge_rare(expected: Floats) -> list[list[int]]:

@@ -52,7 +52,7 @@ class Log:
         propensity: logged with the decision; reason: DecisionReason.
         randomised: drawn, and the first decision of its episode.
         vector: allocation_version that was drawn from.
-        bucket: as the server names it.
+        bucket: as the server names it; evidence_bucket: the one that its evidence counts in now.
         state: EpisodeState; reward: NaN where there is none; weight: of the evidence.
         policy_time: of the decision, seconds.
         vetoes: VetoReason numbers per decision.
@@ -78,7 +78,9 @@ class Log:
     weight: Floats
     policy_time: Floats
     vetoes: tuple[tuple[int, ...], ...]
+    evidence_bucket: tuple[str, ...]
     cells: tuple[policies.Cell, ...]
+    changes: tuple[policies.KnownChange, ...]
     self_check: policies.SelfCheck
     others: int
     superseded: int
@@ -115,6 +117,7 @@ def read_log(messages: Iterable[wire.ExportDecisionsResponse], world: World) -> 
     vectors: dict[int, Vector] = {}
     records: list[wire.DecisionRecord] = []
     cells: list[policies.Cell] = []
+    changes: list[policies.KnownChange] = []
     self_check = policies.SelfCheck()
     others = 0
     for message in messages:
@@ -129,6 +132,8 @@ def read_log(messages: Iterable[wire.ExportDecisionsResponse], world: World) -> 
                 others += 1
             case "cell":
                 cells.append(message.cell)
+            case "known_change":
+                changes.append(message.known_change)
             case "self_check":
                 self_check = message.self_check
             case _:
@@ -137,7 +142,7 @@ def read_log(messages: Iterable[wire.ExportDecisionsResponse], world: World) -> 
         raise ValueError(f"the export is of {policy.name or 'no policy'}, not of {world.policy.name}")
     first = [record for record in records if not record.decision.superseded]
     first.sort(key=lambda record: record.decision.episode_id)
-    extra = (policy, vectors, tuple(cells), self_check, others, len(records) - len(first))
+    extra = (policy, vectors, tuple(cells), tuple(changes), self_check, others, len(records) - len(first))
     return _columns(first, world, *extra)
 
 
@@ -168,6 +173,7 @@ def _columns(
     policy: policies.Policy,
     vectors: dict[int, Vector],
     cells: tuple[policies.Cell, ...],
+    changes: tuple[policies.KnownChange, ...],
     self_check: policies.SelfCheck,
     others: int,
     superseded: int,
@@ -198,7 +204,9 @@ def _columns(
         weight=np.array([one.weight for one in known], dtype=np.float64),
         policy_time=np.array([record.policy_time for record in records], dtype=np.float64),
         vetoes=tuple(tuple(one.veto_reasons) for one in known),
+        evidence_bucket=tuple(record.evidence_bucket or record.decision.bucket for record in records),
         cells=cells,
+        changes=changes,
         self_check=self_check,
         others=others,
         superseded=superseded,

@@ -1,21 +1,34 @@
 """Give the decision log out: policy, every allocation it was served from, each decision with its reward, the belief."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from kedge_bandit.application.administration_ports import AdministeredPolicies, CellSums
+from kedge_bandit.application.learned import LearnedRecord
 from kedge_bandit.application.ports import Decisions, LoggedDecision
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.self_check import Finding
 
 
+class ExportedLearning(Protocol):
+    """The worker's record as the export reads it."""
+
+    async def learned(self, policies: Collection[PolicyName]) -> dict[PolicyName, LearnedRecord]:
+        """Read what is kept of these policies."""
+
+
 class ExportedLedger(Protocol):
     """One tenant's record as the export reads it."""
+
+    @property
+    def learning(self) -> ExportedLearning:
+        """The known changes."""
 
     @property
     def policies(self) -> AdministeredPolicies:
@@ -40,6 +53,7 @@ class DecisionLog:
     policy: Policy
     allocations: AsyncIterator[Allocation]
     decisions: AsyncIterator[LoggedDecision]
+    changes: tuple[CellChange, ...]
     cells: tuple[CellSums, ...]
     self_check: Finding | None
 
@@ -61,6 +75,7 @@ class ExportDecisions:
                 await ledger.policies.get(policy),
                 ledger.decisions.allocations(policy),
                 ledger.decisions.export(policy, start=start, end=end),
+                (await ledger.learning.learned([policy]))[policy].changes,
                 learned.cells,
                 learned.self_check,
             )

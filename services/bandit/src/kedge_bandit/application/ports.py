@@ -100,6 +100,7 @@ class EpisodeRecord:
     settle_time: datetime | None
     policy_time: float | None
     evidence_sequence: int
+    evidence_bucket: str
 
 
 @dataclass(frozen=True, slots=True)

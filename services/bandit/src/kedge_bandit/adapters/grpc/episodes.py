@@ -18,7 +18,7 @@ from kedge_bandit.adapters.grpc.wire import (
     episode_message,
     moment,
 )
-from kedge_bandit.adapters.grpc.wire_policy import policy_message, self_check_message
+from kedge_bandit.adapters.grpc.wire_policy import known_change_message, policy_message, self_check_message
 from kedge_bandit.adapters.grpc.wire_trajectory import trajectory_of
 from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.application.export import ExportDecisions
@@ -111,6 +111,8 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 yield pb.ExportDecisionsResponse(allocation=allocation_message(allocation))
             async for logged in log.decisions:
                 yield pb.ExportDecisionsResponse(decision=_record(logged, log.policy))
+            for change in log.changes:
+                yield pb.ExportDecisionsResponse(known_change=known_change_message(change))
             for cell in log.cells:
                 yield pb.ExportDecisionsResponse(
                     cell=policy_pb2.Cell(
@@ -195,4 +197,5 @@ def _record(logged: LoggedDecision, policy: Policy) -> pb.DecisionRecord:
         record.episode.CopyFrom(episode_message(decision.tenant, episode))
         record.policy_time = episode.policy_time or 0.0
         record.evidence_sequence = episode.evidence_sequence
+        record.evidence_bucket = episode.evidence_bucket
     return record

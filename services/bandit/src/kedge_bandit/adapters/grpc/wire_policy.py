@@ -14,6 +14,7 @@ from kedge_bandit.domain.context import CategoricalFeature, Feature, NumericFeat
 from kedge_bandit.domain.dimension import Arm, CostCard, Dimension
 from kedge_bandit.domain.errors import InvalidPolicy, UnknownDimension
 from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.policy import AUTO, Exploration, Policy, PolicySpec, Settlement
 from kedge_bandit.domain.reward_spec import RewardSpec, SafetySource
 from kedge_bandit.domain.self_check import Finding
@@ -227,6 +228,19 @@ def arm_message(arm: Arm, *, retire_time: datetime | None = None) -> policy_pb2.
     if arm.retired and retire_time is not None:
         message.retire_time.FromDatetime(retire_time)
     return message
+
+
+def known_change_message(change: CellChange) -> policy_pb2.KnownChange:
+    """Put a known change or a succession on the wire."""
+    return policy_pb2.KnownChange(
+        bucket=change.bucket,
+        action_key=change.action,
+        source_action_key=change.source,
+        policy_time=change.policy_time,
+        factor=change.factor,
+        cause=change.cause,
+        evidence_sequence=change.sequence,
+    )
 
 
 def self_check_message(finding: Finding | None) -> policy_pb2.SelfCheck:

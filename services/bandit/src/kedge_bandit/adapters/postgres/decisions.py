@@ -46,6 +46,7 @@ _EPISODE = (
         tables.evidence.c.verdict,
         tables.evidence.c.settle_time,
         tables.evidence.c.policy_time,
+        tables.evidence.c.bucket,
     )
 )
 
@@ -260,4 +261,5 @@ def _episode(row: Any) -> EpisodeRecord:
         settle_time=row.settle_time,
         policy_time=row.policy_time,
         evidence_sequence=row.evidence_sequence,
+        evidence_bucket=row.bucket or "",
     )
