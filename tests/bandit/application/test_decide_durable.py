@@ -123,12 +123,16 @@ def refused(error: KedgeError) -> Callable[[], Awaitable[bool]]:
 
 async def test_the_answer_is_what_was_committed_and_the_same_when_asked_again(made: Callable[..., Made]) -> None:
     decide, rows, broken = made(View(mode=Mode.FROZEN), committed)
-    assert decide.at_once(ask()) is None
+    pending = decide.at_once(ask())
+    assert pending is not None
+    assert pending.is_pending
+    assert not rows.awaited
 
     first, again = await decide(ask()), await decide(ask())
 
     assert [decision.decision_id for decision in rows.awaited] == [first.decision.decision_id]
     assert (again.decision, again.reused) == (first.decision, True)
+    assert not first.is_pending
     assert not rows.unawaited
     assert not broken
 

@@ -8,7 +8,7 @@ reason ERROR: never an exception on the user's path.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kedge_bandit.application.ports import Clock, Ledgers, RowWriter, Serving, Snapshot
 from kedge_bandit.domain.context import Context, bucket, check_context
@@ -51,6 +51,7 @@ class Decided:
     Attributes:
         actions: canonical actions of the distribution, with `vector` over them.
         reused: the answer of an earlier call of the same episode.
+        is_pending: it has to be committed before it is answered.
     """
 
     decision: Decision
@@ -58,6 +59,7 @@ class Decided:
     allocation: Allocation | None
     vector: tuple[float, ...]
     reused: bool = False
+    is_pending: bool = False
 
 
 @dataclass(slots=True)
@@ -86,21 +88,15 @@ class Decide:
             KedgeError: the request itself is wrong (unknown tenant or policy, undeclared feature, bad id, ...).
         """
         decided = self.at_once(ask)
-        if decided is not None:
-            return decided
-        serving = self._checked(ask)
-        try:
-            recorded = await self._recorded(ask, serving) if ask.continues else None
-            return recorded or await self._first(ask, serving)
-        except StoreUnavailable as error:
-            return self._fallback(ask, serving, error)
-        except KedgeError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
-            return self._fallback(ask, serving, error)
+        if decided is None:
+            decided = await self._read(ask)
+        return await self.commit(ask, decided) if decided.is_pending else decided
 
     def at_once(self, ask: Ask) -> Decided | None:
-        """Decide without waiting; None where something has to be read or committed first. Raises like a call."""
+        """Decide without waiting; None where the episode's decision has to be read first. Raises like a call.
+
+        What comes back as pending is no answer yet: `commit` it.
+        """
         serving = self._checked(ask)
         try:
             reused = self._remembered(ask, serving)
@@ -108,7 +104,26 @@ class Decide:
                 return reused
             if ask.continues and ask.earlier is None and not self.snapshot.stale:
                 return None
-            return None if self._waits(serving) else self._new(ask, serving)
+            return self._first(ask, serving)
+        except KedgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            return self._fallback(ask, serving, error)
+
+    async def commit(self, ask: Ask, decided: Decided) -> Decided:
+        """Commit what is pending; where another call of the episode was first, its decision is the answer."""
+        try:
+            async with asyncio.timeout(self.commit_seconds):
+                return self._remember(ask, await self._committed(ask, decided))
+        except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            return self._fallback(ask, decided.serving, error)
+
+    async def _read(self, ask: Ask) -> Decided:
+        serving = self._checked(ask)
+        try:
+            return await self._recorded(ask, serving) or self._first(ask, serving)
+        except StoreUnavailable as error:
+            return self._fallback(ask, serving, error)
         except KedgeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
@@ -121,32 +136,20 @@ class Decide:
         check_context(ask.context, serving.policy.spec.features)
         return serving
 
-    def _waits(self, serving: Serving) -> bool:
-        """Whether a decision has to be committed before it is answered; breaking the glass waits for nothing."""
-        return serving.durable and serving.mode is not Mode.BYPASS and not self.snapshot.stale
+    def _first(self, ask: Ask, serving: Serving) -> Decided:
+        """Decide; pending where the tenant is durable, but breaking the glass and a stale view wait for nothing."""
+        chosen = self._chosen(ask, serving)
+        if serving.durable and serving.mode is not Mode.BYPASS and not self.snapshot.stale:
+            return replace(chosen, is_pending=True)
+        return self._kept(ask, chosen)
 
-    async def _first(self, ask: Ask, serving: Serving) -> Decided:
-        """Decide, and commit if the tenant is durable."""
-        if not self._waits(serving):
-            return self._new(ask, serving)
-        decided = self._chosen(ask, serving)
-        try:
-            async with asyncio.timeout(self.commit_seconds):
-                return self._remember(ask, await self._committed(ask, serving, decided))
-        except (KedgeError, TimeoutError) as error:
-            return self._fallback(ask, serving, error)
-
-    async def _committed(self, ask: Ask, serving: Serving, decided: Decided) -> Decided:
-        """Commit a decision; where another call of the episode was first, its decision is the answer."""
-        if await self.rows.first_decision(decided.decision):
-            return decided
-        winner = await self._recorded(ask, serving)
-        if winner is None:  # made before a freeze or under one that is over: it does not stand now
-            await self.rows.decisions(ask.tenant, [decided.decision])
-        return winner or decided
-
-    def _new(self, ask: Ask, serving: Serving) -> Decided:
-        return self._kept(ask, self._chosen(ask, serving))
+    async def _committed(self, ask: Ask, decided: Decided) -> Decided:
+        winner = None
+        if not await self.rows.first_decision(decided.decision):
+            winner = await self._recorded(ask, decided.serving)
+            if winner is None:  # made before a freeze or under one that is over: it does not stand now
+                await self.rows.decisions(ask.tenant, [decided.decision])
+        return winner or replace(decided, is_pending=False)
 
     def _fallback(self, ask: Ask, serving: Serving, error: Exception) -> Decided:
         self.failed(error)

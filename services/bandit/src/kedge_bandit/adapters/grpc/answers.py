@@ -94,3 +94,11 @@ def marginals(
         sums.get(Dimension.REASONING_DEPTH, 1.0),
         sums.get(Dimension.PROMPT_VARIANT, 1.0),
     )
+
+
+def mean_of(decided: Decided) -> float:
+    """Read the posterior mean of the decided action as it was published; 0 where nothing was."""
+    allocation = decided.allocation
+    if allocation is None or decided.decision.action not in allocation.index:
+        return 0.0
+    return allocation.mean[allocation.index[decided.decision.action]]

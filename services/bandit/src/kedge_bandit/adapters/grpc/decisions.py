@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kedge.bandit.v1 import decision_pb2, decision_service_pb2_grpc
 from kedge.bandit.v1 import decision_service_pb2 as pb
-from kedge_bandit.adapters.grpc.answers import DecideAnswers
+from kedge_bandit.adapters.grpc.answers import DecideAnswers, mean_of
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.gather import Gather
 from kedge_bandit.adapters.grpc.permissions import permissions_of
@@ -43,6 +43,10 @@ _ALLOWED = permissions_of("DecisionService")
 
 _Call: TypeAlias = tuple[pb.DecideRequest, Context, float]
 """A request, its RPC, and when it came in by the performance counter."""
+_Asked: TypeAlias = tuple[pb.DecideRequest, float, Ask]
+_Decided: TypeAlias = tuple[pb.DecideRequest, float, Decided]
+_Waiting: TypeAlias = tuple[_Asked, Decided | None]
+"""What has to wait: for a read where nothing is decided yet, else for its commit."""
 
 
 @completing(pb.DESCRIPTOR.services_by_name["DecisionService"])
@@ -64,23 +68,26 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     answers: DecideAnswers
     telemetry: Telemetry
     _names: dict[str, tuple[TenantId, PolicyName]] = field(default_factory=dict)
-    _gather: Gather[_Call, pb.DecideResponse | None] = field(init=False)
+    _gather: Gather[_Call, pb.DecideResponse | _Waiting] = field(init=False)
+    _gather_later: Gather[_Decided, pb.DecideResponse] = field(init=False)
 
     def __post_init__(self) -> None:
         """Chain the stages of Decide."""
         self._gather = Gather(self._ask, self._decide, self._answer)
+        self._gather_later = Gather(self._answered)
 
     @answering
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
         """Choose one action for an episode."""
-        call = request, context, perf_counter()
-        at_once = await self._gather(call)
-        if at_once is not None:
-            return at_once
-        _, begun, ask = self._ask(call)
-        return self._answered(request, begun, await self.decide(ask))
+        made = await self._gather((request, context, perf_counter()))
+        if isinstance(made, pb.DecideResponse):
+            return made
+        (_, begun, ask), pending = made
+        decided = await (self.decide(ask) if pending is None else self.decide.commit(ask, pending))
+        # Those of one commit go on together.
+        return await self._gather_later((request, begun, decided))
 
-    def _ask(self, call: _Call) -> tuple[pb.DecideRequest, float, Ask]:
+    def _ask(self, call: _Call) -> _Asked:
         request, context, begun = call
         tenant, policy = self._names.get(request.policy) or self._parse(request.policy)
         self.keyring.require(context, _ALLOWED["Decide"], tenant)
@@ -97,15 +104,17 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
         )
         return request, begun, ask
 
-    def _decide(self, asked: tuple[pb.DecideRequest, float, Ask]) -> tuple[pb.DecideRequest, float, Decided | None]:
-        request, begun, ask = asked
-        return request, begun, self.decide.at_once(ask)
+    def _decide(self, asked: _Asked) -> _Waiting:
+        return asked, self.decide.at_once(asked[2])
 
-    def _answer(self, decided: tuple[pb.DecideRequest, float, Decided | None]) -> pb.DecideResponse | None:
-        request, begun, at_once = decided
-        return None if at_once is None else self._answered(request, begun, at_once)
+    def _answer(self, made: _Waiting) -> pb.DecideResponse | _Waiting:
+        (request, begun, _), decided = made
+        if decided is None or decided.is_pending:
+            return made
+        return self._answered((request, begun, decided))
 
-    def _answered(self, request: pb.DecideRequest, begun: float, decided: Decided) -> pb.DecideResponse:
+    def _answered(self, call: _Decided) -> pb.DecideResponse:
+        request, begun, decided = call
         if request.baseline_hash and request.baseline_hash != baseline_hash(decided.serving.policy.spec):
             self.telemetry.baseline_mismatch(decided.decision.tenant)
         answer = self.answers.build(decided)
@@ -127,7 +136,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
                 wish=Wish(available=action_keys(request.available_action_keys), best=True),
             )
         )
-        return pb.BestActionResponse(decision=self.answers.build(decided), mean=_mean(decided))
+        return pb.BestActionResponse(decision=self.answers.build(decided), mean=mean_of(decided))
 
     @answering
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
@@ -279,13 +288,6 @@ def _wish(request: pb.DecideRequest) -> Wish:
         no_exploration=request.no_exploration,
         in_tool_loop=request.in_tool_loop,
     )
-
-
-def _mean(decided: Decided) -> float:
-    allocation = decided.allocation
-    if allocation is None or decided.decision.action not in allocation.index:
-        return 0.0
-    return allocation.mean[allocation.index[decided.decision.action]]
 
 
 def _decision(
