@@ -137,9 +137,9 @@ class Evidence:
 
     def plus(self, other: "Evidence", half_life: timedelta) -> "Evidence":
         """Add evidence of the same cell, at the later of the two times, so that no weight ever grows."""
-        as_of = max(self.as_of, other.as_of)
-        one, two = self.at(as_of, half_life), other.at(as_of, half_life)
-        return Evidence(one.n + two.n, one.s + two.s, one.s2 + two.s2, as_of)
+        late, early = (self, other) if self.as_of >= other.as_of else (other, self)
+        by = discount(late.as_of - early.as_of, half_life)
+        return Evidence(late.n + early.n * by, late.s + early.s * by, late.s2 + early.s2 * by, late.as_of)
 
     def minus(self, other: "Evidence", half_life: timedelta) -> "Evidence":
         """Take back what `plus` added, e.g. a row that a correction replaces; rounding never leaves a negative sum."""
