@@ -13,6 +13,7 @@ from psycopg import sql
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, PostgresLedgers, schema_of
 from kedge_bandit.adapters.postgres.rows import Batch, decision_row, event_row, outcome_row
+from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
 from kedge_bandit.application.learn import Learn, Passed
 from kedge_bandit.application.ports import EpisodeEvent, EpisodeRecord, OutcomeEvent
 from kedge_bandit.application.rebuild import Rebuild, Rebuilt
@@ -177,6 +178,8 @@ class Scene:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"SET search_path TO {schema_of(self.tenant)}")
             cursor = connection.execute(statement, parameters or None)
+            if statement.startswith("UPDATE"):  # whoever writes to a tenant's record moves its stamp
+                connection.execute("UPDATE fold_state SET x = x")
             return cursor.fetchall() if cursor.description else []
 
     def listen(self, channel: str) -> Callable[[], list[str]]:
@@ -240,9 +243,16 @@ def near(*sums: float) -> Any:
     return pytest.approx(sums)
 
 
-async def open_scene(url: str, ledgers: PostgresLedgers, tenant: TenantId, spec: PolicySpec = SPEC) -> Scene:
-    """Start a policy and publish its first allocation."""
-    scene = Scene(url, ledgers, tenant, Learn(ledgers=ledgers))
+async def open_scene(
+    url: str,
+    ledgers: PostgresLedgers,
+    tenant: TenantId,
+    spec: PolicySpec = SPEC,
+    *,
+    passes: WorkerLedgers | None = None,
+) -> Scene:
+    """Start a policy and publish its first allocation; over `passes` the worker remembers what it learned."""
+    scene = Scene(url, ledgers, tenant, Learn(ledgers=passes or ledgers))
     async with ledgers.open(tenant) as ledger:
         policy, event = create(SUPPORT, spec, scene.because())
         await ledger.policies.put(policy, event)

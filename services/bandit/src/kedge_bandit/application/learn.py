@@ -3,7 +3,7 @@
 Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -27,7 +27,7 @@ from kedge_bandit.domain.evidence_log import EvidenceEntry
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.learners.learner import Learner
-from kedge_bandit.domain.mode import Mode
+from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.reward_spec import SafetySource
 
@@ -76,6 +76,7 @@ class Learn:
     override: Callable[[TenantId, PolicyName], Mode] = lambda _tenant, _policy: Mode.APPLY
     learners: Mapping[str, Learner] = field(default_factory=lambda: LEARNERS)
     policies: dict[tuple[TenantId, PolicyName], Policy] = field(default_factory=dict)
+    modes: dict[tuple[TenantId, PolicyName], tuple[str, Sequence[ModeChange]]] = field(default_factory=dict)
     allocations: dict[TenantId, AllocationMemory] = field(default_factory=dict)
 
     async def __call__(self, tenant: TenantId) -> Passed | None:
@@ -116,7 +117,7 @@ class _Pass:
             changes.restored_time = self.point.now
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
-        opener = FoldOpener(self.ledger, self.learn.policies, self.point.now, self.learn.override)
+        opener = FoldOpener(self.ledger, self.learn.policies, self.learn.modes, self.point, self.learn.override)
         served = may_leave_the_baseline(rows.decisions, self.point)
         self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys() | served.keys())
         await count_usage(self.learning, self.folds, served, tasks, self.point)

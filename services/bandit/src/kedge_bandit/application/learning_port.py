@@ -25,6 +25,7 @@ class FoldPoint:
         has_work: something is new, due or asks for a look.
         counted_before: decisions made until then were counted by the self-check before a restore; None: no restore.
         is_restored: the record came into another cluster since the last pass, where transaction numbers start anew.
+        modes: tells the changes of modes that are visible now from others; empty where nobody remembers them.
     """
 
     low: int
@@ -36,6 +37,7 @@ class FoldPoint:
     has_work: bool
     counted_before: datetime | None = None
     is_restored: bool = False
+    modes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 ROWS_CHANNEL, SERVING_CHANNEL = "kedge_rows", "kedge_serving"
 EVERYBODY = "many"
+LANES = 3
+"""Passes that run at once, each on a connection of its own."""
 SWEEP_SECONDS = 1.0
 SWEEP_TENANTS = 64
 """Tenants that one sweep looks at: those not looked at for longest. NOTIFY is a hint, the sweep is the guarantee."""
@@ -38,7 +40,7 @@ class _Place:
 
 @dataclass(slots=True, kw_only=True)
 class Rounds:
-    """Run passes over tenants, one at a time.
+    """Run passes over tenants, a few at a time and one at a time over each: while one waits, another computes.
 
     Attributes:
         tenants: reads every tenant's name.
@@ -53,6 +55,7 @@ class Rounds:
     interval: float
     _places: dict[TenantId, _Place] = field(default_factory=dict)
     _waiting: dict[TenantId, None] = field(default_factory=dict)
+    _running: set[TenantId] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -61,16 +64,25 @@ class Rounds:
         stopped = asyncio.create_task(stop.wait())
         stopped.add_done_callback(lambda _task: self._wake.set())
         try:
-            while not stop.is_set():
-                tenant = self._next()
-                if tenant is None:
-                    await self._sleep()
-                else:
-                    await self._look(tenant)
+            async with asyncio.TaskGroup() as lanes:
+                for _ in range(LANES):
+                    lanes.create_task(self._go_round(stop))
         finally:
             for task in (*helpers, stopped):
                 task.cancel()
             await asyncio.gather(*helpers, stopped, return_exceptions=True)
+
+    async def _go_round(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            tenant = self._next()
+            if tenant is None:
+                await self._sleep(stop)
+                continue
+            self._running.add(tenant)
+            try:
+                await self._look(tenant)
+            finally:
+                self._running.discard(tenant)
 
     def touch(self, names: Iterable[str]) -> None:
         """Note that tenants have news."""
@@ -81,14 +93,17 @@ class Rounds:
     def _next(self) -> TenantId | None:
         now = monotonic()
         for tenant in self._waiting:
-            if self._place(tenant).not_before <= now:
+            if self._place(tenant).not_before <= now and tenant not in self._running:
                 del self._waiting[tenant]
                 return tenant
         return None
 
-    async def _sleep(self) -> None:
+    async def _sleep(self, stop: asyncio.Event) -> None:
         """Sleep until a tenant that waits may be looked at, or something new is heard."""
-        soonest = min((self._place(tenant).not_before for tenant in self._waiting), default=monotonic() + SWEEP_SECONDS)
+        idle = (self._place(tenant).not_before for tenant in self._waiting if tenant not in self._running)
+        soonest = min(idle, default=monotonic() + SWEEP_SECONDS)
+        if stop.is_set():
+            return
         self._wake.clear()
         try:
             async with asyncio.timeout(max(0.001, soonest - monotonic())):
@@ -126,7 +141,7 @@ class Rounds:
         self.metrics.failed(tenant)
         self.touch([tenant])
         facts = {"tenant": tenant, "error": type(error).__name__, "retry_seconds": wait}
-        if isinstance(error, StoreUnavailable | DBAPIError | OSError):
+        if isinstance(error, StoreUnavailable | DBAPIError | psycopg.Error | OSError):
             log.warning("pass.failed", **facts, sqlstate=getattr(getattr(error, "orig", None), "sqlstate", None))
         elif isinstance(error, KedgeError):
             log.error("pass.failed", **facts, reason=error.reason)

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import psycopg
@@ -30,6 +30,7 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
 from kedge_bandit.adapters.telemetry import FlagCollector, SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
@@ -50,6 +51,15 @@ from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
 
+# A database that vanished without a word is noticed in about ten seconds, not in the system's two hours.
+_CONNECTION: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
 
 def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
     """Open a small pool; connections live for half an hour, since each remembers every schema it has touched."""
@@ -59,6 +69,7 @@ def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
         max_overflow=4,
         pool_recycle=1800,
         json_deserializer=orjson.loads,
+        connect_args=_CONNECTION,
     )
 
 
@@ -66,7 +77,7 @@ def connector(url: str) -> Connect:
     """Make a function that opens an autocommit connection beside the pool."""
 
     async def connect() -> psycopg.AsyncConnection[tuple[Any, ...]]:
-        return await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5)
+        return await psycopg.AsyncConnection.connect(url, autocommit=True, **_CONNECTION)
 
     return connect
 
@@ -126,7 +137,7 @@ async def build_replica(settings: Settings, url: str) -> Replica:
         keys_changed=keyring.replace,
         mode_reached=telemetry.mode_reached,
     )
-    writer = GroupWriter(connector(url), dropped=telemetry.dropped)
+    writer = GroupWriter(connector(url), dropped=telemetry.dropped, committed=telemetry.committed)
     telemetry.registry.register(
         SnapshotCollector(partial(_served, snapshot), lambda: snapshot.age_seconds, lambda: writer.queued)
     )
@@ -147,18 +158,9 @@ def _hot_path(
     """Build the servicers that core applications call."""
     snapshot, writer, telemetry = replica.snapshot, replica.writer, replica.telemetry
     record, read = RecordEpisode(snapshot, writer, tokens), ReadDecision(ledgers)
-    decide = Decide(
-        snapshot=snapshot,
-        rows=writer,
-        ledgers=ledgers,
-        clock=snapshot.clock,
-        # Ids need not be unguessable, only unlike those of every other process.
-        randomness=partial(random.Random(secrets.randbits(256)).getrandbits, 74),  # noqa: S311
-        failed=telemetry.failed,
-    )
     decisions = DecisionServicer(
         keyring=keyring,
-        decide=decide,
+        decide=_decide(replica, ledgers),
         record=record,
         read=read,
         explain=Explain(read),
@@ -187,6 +189,19 @@ def _hot_path(
     ]
 
 
+def _decide(replica: Replica, ledgers: PostgresLedgers) -> Decide:
+    """Build what decides."""
+    return Decide(
+        snapshot=replica.snapshot,
+        rows=replica.writer,
+        ledgers=ledgers,
+        clock=replica.snapshot.clock,
+        # Ids need not be unguessable, only unlike those of every other process.
+        randomness=partial(random.Random(secrets.randbits(256)).getrandbits, 74),  # noqa: S311
+        failed=replica.telemetry.failed,
+    )
+
+
 def _served(snapshot: ReplicaSnapshot) -> Iterator[tuple[str, str, Mode, int]]:
     """Give tenant, policy, effective mode and newest allocation of everything the replica knows."""
     for tenant, policies in snapshot.policies.items():
@@ -204,6 +219,7 @@ class Worker:
     """One worker: what it runs, and the pool it runs on."""
 
     engine: AsyncEngine
+    passes: WorkerLedgers
     rounds: Rounds
     flags: FlagWatch | None
 
@@ -219,7 +235,8 @@ def build_worker(settings: Settings, url: str) -> Worker:
 
     metrics = WorkerMetrics()
     flags = flag_watch(settings, metrics.registry)
-    learn = Learn(ledgers=PostgresLedgers(engine), batch=settings.worker_batch, override=overrides(settings, flags))
+    passes = WorkerLedgers(engine.execution_options(isolation_level="AUTOCOMMIT"))
+    learn = Learn(ledgers=passes, batch=settings.worker_batch, override=overrides(settings, flags))
     rounds = Rounds(
         learn=learn,
         tenants=tenants,
@@ -227,4 +244,4 @@ def build_worker(settings: Settings, url: str) -> Worker:
         metrics=metrics,
         interval=settings.worker_interval_ms / 1000.0,
     )
-    return Worker(engine, rounds, flags)
+    return Worker(engine, passes, rounds, flags)

@@ -34,6 +34,7 @@ async def work(settings: Settings, url: str) -> None:
     finally:
         if watching is not None:
             watching.cancel()
+        await worker.passes.close()
         await worker.engine.dispose()
     log.info("worker.stopped")
 

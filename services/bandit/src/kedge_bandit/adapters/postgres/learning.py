@@ -4,18 +4,21 @@ Rows of whole transactions only: x is the number of the transaction that wrote a
 running transaction is final. A plain sequence would skip rows that commit late.
 """
 
-from collections.abc import Callable, Collection, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-import structlog
-from sqlalchemy import Row, Select, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import update
+from sqlalchemy.sql.elements import ClauseElement
 
 from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
 from kedge_bandit.adapters.postgres import learning_save as saves
 from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
+from kedge_bandit.adapters.postgres.learning_pass import LOCK, LOCK_WAITING, READ, TOUCH, Read, fresh_rows_of
+from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection, Text, text_of
 from kedge_bandit.adapters.postgres.usage_reads import COST_BESIDE, DECISIONS_BESIDE
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows, PolicyHead
@@ -27,25 +30,46 @@ from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, T
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.usage import Usage
 
-_IMPORT = "IMPORT"
 _LAST = 2**62
-
-T = TypeVar("T")
-log = structlog.get_logger(__name__)
+_LEARNED = (reads.CELLS, reads.ACTIONS, reads.BUCKETS, reads.POLICIES, reads.RELEASES, reads.CHANGES, reads.MODELS)
 
 
 class PostgresLearning:
-    """The worker's record of the open ledger."""
+    """The worker's record of the open ledger.
 
-    def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
+    Args:
+        connection: of the ledger.
+        memory: what a worker remembers of earlier passes; everybody else reads.
+        everywhere: stamp of the modes of all tenants; empty where nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        tenant: TenantId,
+        connection: TenantConnection,
+        *,
+        memory: LearnedMemory | None = None,
+        everywhere: str = "",
+    ) -> None:
         self._tenant = tenant
         self._connection = connection
+        self._memory = memory
+        self._everywhere = everywhere
+        self._point: Any = None
+        self._read: Read | None = None
+        self._known: dict[PolicyName, LearnedRecord] = {}
+        self._stamp = ""
 
     async def lock(self, *, wait: bool = False) -> FoldPoint | None:
-        """Become the one writer until the transaction ends."""
-        row = (await self._connection.execute(reads.LOCK_WAITING if wait else reads.LOCK)).one_or_none()
-        if row is None:
+        """Become the one writer until the transaction ends. What is read is read with the lock in hand."""
+        locked, points = await self._run((LOCK_WAITING if wait else LOCK, {}), (text_of(reads.POINT), {}))
+        if not locked:
             return None
+        (row,) = points
+        self._point, self._stamp = row, row.stamp
+        if self._memory is not None:
+            self._known = self._memory.take(self._tenant, row.stamp)
+        is_restored = row.system_identifier != row.cluster
         return FoldPoint(
             low=row.x,
             high=max(row.x, row.high),
@@ -53,10 +77,16 @@ class PostgresLearning:
             now=row.now,
             has_unmatched=row.has_unmatched,
             audit_sequence=row.audit_sequence,
-            has_work=row.has_work or row.system_identifier != row.cluster,
+            has_work=row.has_rows or is_restored or any(head["wants_attention"] for head in row.heads or ()),
             counted_before=row.counted_before,
-            is_restored=row.system_identifier != row.cluster,
+            is_restored=is_restored,
+            modes=f"{self._everywhere}:{row.modes}" if self._everywhere else "",
         )
+
+    def committed(self) -> None:
+        """Remember, now that the transaction is committed, what it left behind."""
+        if self._memory is not None and self._stamp:
+            self._memory.keep(self._tenant, self._stamp, self._known)
 
     async def fresh_rows(self, point: FoldPoint, *, limit: int) -> FreshRows:
         """Read new raw rows of whole transactions.
@@ -65,6 +95,13 @@ class PostgresLearning:
         everything is read again from the start, batch by batch. Dossiers know what they have seen, so nothing counts
         twice.
         """
+        asked = {"low": point.low, "high": point.high, "limit": limit + 1, "now": point.now}
+        if not point.is_restored:
+            self._read = Read.of((await self._run((READ, asked)))[0][0])
+            if not self._read.is_cut(limit):
+                found = self._read
+                return fresh_rows_of(point, found.decisions, found.events, found.outcomes, point.high)
+            self._read = None
         low, high, most = point.low, point.high, limit
         if point.is_restored:
             low, high, most = max(low, high), _LAST, _LAST
@@ -73,24 +110,9 @@ class PostgresLearning:
         decisions, high = await self._fresh(reads.FRESH_DECISIONS, low, high, most)
         outcomes = [row for row in outcomes if row.x < high]
         events = [row for row in events if row.x < high]
-        imported: dict[PolicyName, int] = {}
-        for row in events:
-            if row.kind == _IMPORT:
-                imported[PolicyName(row.policy)] = imported.get(PolicyName(row.policy), 0) + 1
-        read_events, bad_events = _readable([row for row in events if row.kind != _IMPORT], rows.event_row)
-        read_outcomes, bad_outcomes = _readable(outcomes, rows.outcome_row)
-        return FreshRows(
-            decisions=[rows.decision_row(row) for row in decisions],
-            events=read_events,
-            outcomes=read_outcomes,
-            high=0 if point.is_restored else high,
-            is_truncated=point.is_restored or high < point.high,
-            imported=imported,
-            unreadable=bad_events + bad_outcomes,
-            oldest_time=min((row.receive_time for row in [*events, *outcomes]), default=None),
-        )
+        return fresh_rows_of(point, decisions, events, outcomes, high)
 
-    async def _fresh(self, statement: Select[Any], low: int, high: int, limit: int) -> tuple[list[Row[Any]], int]:
+    async def _fresh(self, statement: ClauseElement, low: int, high: int, limit: int) -> tuple[list[Any], int]:
         """Read rows in order of x, cut so that no transaction is taken in part; answers the new high."""
         found = list(await self._execute(statement, low=low, high=high, limit=limit + 1))
         if len(found) <= limit:
@@ -101,39 +123,56 @@ class PostgresLearning:
         return [row for row in found if row.x < cut], cut
 
     async def heads(self) -> Sequence[PolicyHead]:
-        """Read every policy's newest version."""
-        found = await self._execute(reads.HEADS)
-        return [PolicyHead(PolicyName(row.policy), row.policy_version, row.wants_attention) for row in found]
+        """Give every policy's newest version, as the lock found it."""
+        return [
+            PolicyHead(PolicyName(head["policy"]), head["policy_version"], head["wants_attention"])
+            for head in self._point.heads or ()
+        ]
 
     async def learned(self, policies: Collection[PolicyName]) -> dict[PolicyName, LearnedRecord]:
-        """Read what is kept of these policies."""
+        """Read what is kept of these policies, unless it is remembered."""
+        unknown = [name for name in policies if name not in self._known]
+        if unknown:
+            self._known |= await self._learned(unknown)
+        return {name: self._known[name] for name in policies}
+
+    async def _learned(self, policies: Sequence[PolicyName]) -> dict[PolicyName, LearnedRecord]:
         records = {name: LearnedRecord() for name in policies}
-        wanted = list(policies)
-        for row in await self._execute(reads.CELLS, policies=wanted):
-            records[PolicyName(row.policy)].cells[row.bucket, row.action] = Evidence(row.n, row.s, row.s2, row.as_of)
-        for row in await self._execute(reads.ACTIONS, policies=wanted):
-            records[PolicyName(row.policy)].actions[row.action] = rows.action_of(row)
-        for row in await self._execute(reads.BUCKETS, policies=wanted):
-            records[PolicyName(row.policy)].buckets[row.bucket] = rows.bucket_of(row)
-        for row in await self._execute(reads.POLICIES, policies=wanted):
+        asked = {"policies": list(policies)}
+        cells, actions, buckets, kept, releases, changes, models = await self._run(
+            *((text_of(statement), asked) for statement in _LEARNED)
+        )
+        for row in cells:
+            key = sys.intern(row.bucket), sys.intern(row.action)
+            records[PolicyName(row.policy)].cells[key] = Evidence(row.n, row.s, row.s2, row.as_of)
+        for row in actions:
+            records[PolicyName(row.policy)].actions[sys.intern(row.action)] = rows.action_of(row)
+        for row in buckets:
+            records[PolicyName(row.policy)].buckets[sys.intern(row.bucket)] = rows.bucket_of(row)
+        for row in kept:
             records[PolicyName(row.policy)].policy = rows.policy_of(row)
-        for row in await self._execute(reads.RELEASES, policies=wanted):
+        for row in releases:
             release = Release(row.release_id, row.choice, row.release_time, row.done)
             records[PolicyName(row.policy)].releases += (release,)
-        for row in await self._execute(reads.CHANGES, policies=wanted):
+        for row in changes:
             records[PolicyName(row.policy)].changes += (rows.change_of(row),)
-        for row in await self._execute(reads.MODELS, policies=wanted):
-            models = records[PolicyName(row.policy)].models
-            models[row.arm_id] = models.get(row.arm_id, frozenset()) | {row.model_id}
+        for row in models:
+            seen = records[PolicyName(row.policy)].models
+            seen[row.arm_id] = seen.get(row.arm_id, frozenset()) | {row.model_id}
         return records
 
     async def files(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, EpisodeFile]:
         """Read the episodes that exist."""
-        found = [rows.file_of(row) for row in await self._execute(reads.FILES, **_arrays(keys))]
-        return {file.key: file for file in found}
+        if self._read is not None and self._read.keys.issuperset(keys):
+            found = [rows.file_of(row) for row in self._read.files]
+        else:
+            found = [rows.file_of(row) for row in await self._execute(reads.FILES, **_arrays(keys))]
+        return {file.key: file for file in found if file.key in keys}
 
     async def due_files(self, now: datetime, *, limit: int) -> Sequence[EpisodeFile]:
         """Read episodes that are due."""
+        if self._read is not None:
+            return [rows.file_of(row) for row in self._read.due[:limit]]
         return [rows.file_of(row) for row in await self._execute(reads.DUE_FILES, now=now, limit=limit)]
 
     async def quarantined_files(self, policy: PolicyName, *, limit: int) -> Sequence[EpisodeFile]:
@@ -152,28 +191,41 @@ class PostgresLearning:
         """Read the contexts that decisions were made in, where they were stored."""
         found = await self._execute(reads.CONTEXTS, ids=list(decisions))
         return {
-            DecisionId(row.decision_id): Context(row.context["categories"], row.context["numbers"]) for row in found
+            DecisionId(str(row.decision_id)): Context(row.context["categories"], row.context["numbers"])
+            for row in found
         }
 
     async def chosen(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, Chosen]:
         """Read the decisions that stand for these episodes."""
-        found = await self._execute(reads.CHOSEN, **_arrays(keys))
+        found: Sequence[Any] = ()
+        if self._read is not None:
+            known = self._read.keys - {(row.policy, row.episode_id) for row in self._read.files}
+            found = self._read.chosen
+            keys = [key for key in keys if key not in known]
+        if keys:
+            found = [*found, *await self._execute(reads.CHOSEN, **_arrays(keys))]
         return {EpisodeKey(PolicyName(r.policy), EpisodeId(r.episode_id)): rows.chosen_of(r) for r in found}
 
     async def episodes_of(self, decisions: Collection[DecisionId]) -> dict[DecisionId, EpisodeKey]:
         """Read which episodes decisions belong to."""
         found = await self._execute(reads.EPISODES_OF, ids=list(decisions))
-        return {DecisionId(r.decision_id): EpisodeKey(PolicyName(r.policy), EpisodeId(r.episode_id)) for r in found}
+        return {
+            DecisionId(str(r.decision_id)): EpisodeKey(PolicyName(r.policy), EpisodeId(r.episode_id)) for r in found
+        }
 
     async def take_unmatched(self, decisions: Collection[DecisionId]) -> Sequence[OutcomeRow]:
         """Take the outcomes that waited for these decisions."""
-        found = await self._connection.execute(reads.TAKE_UNMATCHED, {"ids": list(decisions)})
+        found = await self._execute(reads.TAKE_UNMATCHED, ids=list(decisions))
         return [rows.waiting_row(row) for row in found]
 
     async def entries(self, sequences: Collection[int]) -> dict[int, EvidenceEntry]:
         """Read rows of the evidence log."""
-        found = [rows.entry_of(row) for row in await self._execute(reads.ENTRIES, sequences=list(sequences))]
-        return {entry.sequence: entry for entry in found}
+        known = {} if self._read is None else {row.evidence_sequence: row for row in self._read.entries}
+        unknown = [sequence for sequence in sequences if sequence not in known]
+        found = [known[sequence] for sequence in sequences if sequence in known]
+        if unknown:
+            found += await self._execute(reads.ENTRIES, sequences=unknown)
+        return {row.evidence_sequence: rows.entry_of(row) for row in found}
 
     async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
         """Read the evidence log of a policy, up to a sequence."""
@@ -184,7 +236,9 @@ class PostgresLearning:
 
     async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
         """Pick decisions of a policy at random."""
-        return [DecisionId(row.decision_id) for row in await self._execute(reads.SAMPLE, policy=policy, limit=size)]
+        return [
+            DecisionId(str(row.decision_id)) for row in await self._execute(reads.SAMPLE, policy=policy, limit=size)
+        ]
 
     async def unaccounted(self, policy: PolicyName) -> int:
         """Count logged episodes that are not in exactly one state."""
@@ -210,48 +264,31 @@ class PostgresLearning:
 
         As the one writer: a pass that runs meanwhile would write back what it read before.
         """
-        await self._connection.execute(select(tables.fold_state.c.x).with_for_update())
+        await self._run((TOUCH, {}))  # a worker that remembers the record must read it anew
         state = tables.policy_state
         cleared = update(state).where(state.c.policy == policy).values(learning_held=None, self_check=None)
-        await self._connection.execute(cleared)
+        await self._connection.core.execute(cleared)
 
     async def save(self, changes: Changes) -> dict[tuple[PolicyName, str], int]:
-        """Write what a pass changed and move the watermark."""
-        for statement, values in saves.statements(changes):
-            await self._connection.execute(statement, {saves.ROWS: values})
-        counted = saves.counts(changes)
-        now: dict[tuple[PolicyName, str], int] = {}
-        if counted is not None:
-            answered = await self._connection.execute(saves.ADD_COUNTS, {saves.ROWS: counted})
-            now = {(PolicyName(row.policy), row.name): row.total for row in answered}
+        """Write what a pass changed and move the watermark, in one message."""
+        statements = saves.statements(changes)
+        answers = await self._run(*statements)
+        self._stamp = f"{answers[-1][0].stamp}:{self._stamp.partition(':')[2]}"
         if changes.released:
-            release = tables.quarantine_release
-            await self._connection.execute(
-                update(release).where(release.c.release_id.in_(changes.released)).values(done=True)
-            )
-        moved: dict[str, object] = {"x": changes.high, "evidence_sequence": changes.evidence_sequence}
-        if changes.restored_time is not None:
-            moved |= {"system_identifier": reads.CLUSTER, "counted_before": changes.restored_time}
-        await self._connection.execute(update(tables.fold_state).values(moved))
-        return now
+            self._stamp = ""  # releases are marked as done by this pass, and are remembered as they were
+        return {
+            (PolicyName(row.policy), row.name): row.total
+            for (statement, _), answer in zip(statements, answers, strict=True)
+            if statement is saves.ADD_COUNTS
+            for row in answer
+        }
 
-    async def _execute(self, statement: Select[Any], **parameters: object) -> Sequence[Row[Any]]:
-        found: Sequence[Row[Any]] = (await self._connection.execute(statement, parameters)).all()
-        return found
+    async def _execute(self, statement: ClauseElement, **parameters: object) -> Sequence[Any]:
+        return (await self._run((text_of(statement), parameters)))[0]
+
+    async def _run(self, *statements: tuple[Text, Mapping[str, object]]) -> list[Sequence[Any]]:
+        return await self._connection.run(*statements)
 
 
 def _arrays(keys: Collection[EpisodeKey]) -> dict[str, object]:
     return {"policies": [key.policy for key in keys], "episodes": [key.episode_id for key in keys]}
-
-
-def _readable(found: Sequence[Row[Any]], read: Callable[[Row[Any]], T]) -> tuple[list[T], int]:
-    """Read what can be read; a row that nobody could have written through the API holds nothing up."""
-    good: list[T] = []
-    bad = 0
-    for row in found:
-        try:
-            good.append(read(row))
-        except rows.UNREADABLE as error:
-            bad += 1
-            log.error("row.unreadable", error=type(error).__name__)
-    return good, bad

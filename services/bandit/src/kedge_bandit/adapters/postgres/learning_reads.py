@@ -18,12 +18,14 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal_column,
     or_,
     select,
 )
 from sqlalchemy.dialects.postgresql import UUID
 
 from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA
 
 GROWTH: Final = 0.02
 """Share by which a bucket's evidence must have grown before it is published again."""
@@ -44,7 +46,7 @@ _wanted: TableValuedAlias = (
     .render_derived(name="wanted")
 )
 
-_CHOSEN = (
+CHOSEN_COLUMNS: Final = (
     _decision.decision_id,
     _decision.decision_time,
     _decision.policy,
@@ -64,7 +66,7 @@ def _fresh(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
 
 FRESH_DECISIONS: Final = _fresh(
     tables.decision,
-    *_CHOSEN,
+    *CHOSEN_COLUMNS,
     _decision.available,
     _decision.allocation_version,
     _decision.is_randomised,
@@ -80,7 +82,7 @@ FRESH_OUTCOMES: Final = _fresh(
 )
 
 CHOSEN: Final = (
-    select(*_CHOSEN)
+    select(*CHOSEN_COLUMNS)
     .select_from(_wanted)
     .join(tables.decision_key, and_(_key.policy == _wanted.c.policy, _key.episode_id == _wanted.c.episode_id))
     .join(
@@ -102,7 +104,7 @@ SETTLED_FILES: Final = (
     select(tables.episode)
     .where(
         _episode.policy == _policy,
-        _episode.state.in_(("SETTLED", "VETOED", "UNSCORED")),
+        _episode.state == func.any(bindparam("states", ["SETTLED", "VETOED", "UNSCORED"], type_=ARRAY(Text))),
         func.row(_episode.open_time, _episode.episode_id)
         > func.row(bindparam("time", type_=DateTime(timezone=True)), bindparam("episode", type_=Text)),
     )
@@ -192,13 +194,10 @@ def _any_row(table: Table) -> ColumnElement[bool]:
 _cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
 _xmin = cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger)
 _is_due = exists(select(_episode.policy).where(_episode.due_time <= func.clock_timestamp()))
-_attention = HEADS.subquery()
-_has_work = or_(
-    *(_any_row(table) for table in (tables.decision, tables.episode_event, tables.outcome)),
-    _is_due,
-    exists(select(_attention.c.policy).where(_attention.c.wants_attention)),
-)
-_POINT = select(
+_attention = HEADS.subquery("head")
+_has_rows = or_(*(_any_row(table) for table in (tables.decision, tables.episode_event, tables.outcome)), _is_due)
+_releases = select(func.count()).select_from(tables.quarantine_release).scalar_subquery()
+POINT: Final = select(
     tables.fold_state.c.x,
     tables.fold_state.c.evidence_sequence,
     tables.fold_state.c.system_identifier,
@@ -208,8 +207,9 @@ _POINT = select(
     cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
     exists(select(tables.unmatched.c.key)).label("has_unmatched"),
     select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
-    _has_work.label("has_work"),
+    _has_rows.label("has_rows"),
+    select(func.json_agg(_attention.table_valued())).scalar_subquery().label("heads"),
+    # What the record can be told by, and what the modes can: rows of both other tables are only ever added.
+    func.concat_ws(":", literal_column(f"{SCHEMA}.fold_state.xmin"), _releases).label("stamp"),
+    select(func.count()).select_from(tables.mode_change).scalar_subquery().label("modes"),
 )
-LOCK: Final = _POINT.with_for_update(of=tables.fold_state, skip_locked=True)
-LOCK_WAITING: Final = _POINT.with_for_update(of=tables.fold_state)
-CLUSTER: Final = cast(select(_cluster).scalar_subquery(), Text)

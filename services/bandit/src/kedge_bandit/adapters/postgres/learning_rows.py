@@ -44,7 +44,7 @@ _usage = TypeAdapter(Usage)
 def chosen_of(row: Row[Any]) -> Chosen:
     """Read what learning needs of a decision row."""
     return Chosen(
-        decision_id=DecisionId(row.decision_id),
+        decision_id=DecisionId(str(row.decision_id)),
         time=row.decision_time,
         bucket=row.bucket,
         action=row.action,
@@ -79,7 +79,7 @@ def outcome_row(row: Row[Any]) -> OutcomeRow:
     known = row.policy is not None and row.episode_id is not None
     return OutcomeRow(
         EpisodeKey(PolicyName(row.policy), EpisodeId(row.episode_id)) if known else None,
-        None if row.decision_id is None else DecisionId(row.decision_id),
+        None if row.decision_id is None else DecisionId(str(row.decision_id)),
         Arrival(_outcome.validate_python(row.payload), row.receive_time),
         row.served_action,
     )
@@ -88,7 +88,7 @@ def outcome_row(row: Row[Any]) -> OutcomeRow:
 def waiting_row(row: Row[Any]) -> OutcomeRow:
     """Read an outcome that waited for its decision."""
     arrival = Arrival(_outcome.validate_python(row.payload), row.receive_time)
-    return OutcomeRow(None, DecisionId(row.decision_id), arrival, row.served_action)
+    return OutcomeRow(None, DecisionId(str(row.decision_id)), arrival, row.served_action)
 
 
 def waiting_values(row: OutcomeRow) -> dict[str, object]:
@@ -144,7 +144,7 @@ def entry_of(row: Row[Any]) -> EvidenceEntry:
         bucket=row.bucket,
         action=row.action,
         episode_id=EpisodeId(row.episode_id),
-        decision_id=DecisionId(row.decision_id),
+        decision_id=DecisionId(str(row.decision_id)),
         reward_version=row.reward_version,
         policy_version=row.policy_version,
         decision_time=row.decision_time,

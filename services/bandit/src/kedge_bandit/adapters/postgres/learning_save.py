@@ -2,13 +2,15 @@
 
 from typing import Final
 
-from sqlalchemy import Table, Text, bindparam, cast, column, func, select
+from sqlalchemy import Table, bindparam, cast, column, func, select
+from sqlalchemy import Text as SqlText
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.sql.dml import ReturningInsert
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.learning_rows import as_json, entry_values, file_values, waiting_values
+from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA, Text, text, text_of
 from kedge_bandit.application.learned import ActionRecord, BucketRecord, Changes, PolicyRecord
 from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.posterior import Evidence
@@ -23,7 +25,7 @@ def insert_rows(table: Table) -> Insert:
     """Build an INSERT of the rows in the parameter `rows`."""
     names = [c.name for c in table.columns if c.name not in STAMPS]
     rows = (
-        func.jsonb_to_recordset(cast(bindparam(ROWS, type_=Text), JSONB))
+        func.jsonb_to_recordset(cast(bindparam(ROWS, type_=SqlText), JSONB))
         .table_valued(*(column(name, table.c[name].type) for name in names))
         .render_derived(name="r", with_types=True)
     )
@@ -47,22 +49,34 @@ def add_counts() -> ReturningInsert[tuple[str, str, int]]:
     return added.returning(kept.policy, kept.name, kept["count"].label("total"))
 
 
-INSERT_UNMATCHED: Final = insert_rows(tables.unmatched).on_conflict_do_nothing()
-INSERT_ENTRIES: Final = insert_rows(tables.evidence)
-INSERT_CHANGES: Final = insert_rows(tables.known_change)
-INSERT_MODELS: Final = insert_rows(tables.model_seen).on_conflict_do_nothing()
-INSERT_ALLOCATIONS: Final = insert_rows(tables.allocation)
-UPSERT_FILES: Final = upsert_rows(tables.episode, "policy", "episode_id", "open_time")
-UPSERT_CELLS: Final = upsert_rows(tables.cell, "policy", "bucket", "action")
-UPSERT_ACTIONS: Final = upsert_rows(tables.action_state, "policy", "action")
-UPSERT_BUCKETS: Final = upsert_rows(tables.bucket_state, "policy", "bucket")
-UPSERT_POLICIES: Final = upsert_rows(tables.policy_state, "policy")
-ADD_COUNTS: Final = add_counts()
+INSERT_UNMATCHED: Final = text_of(insert_rows(tables.unmatched).on_conflict_do_nothing())
+INSERT_ENTRIES: Final = text_of(insert_rows(tables.evidence))
+INSERT_CHANGES: Final = text_of(insert_rows(tables.known_change))
+INSERT_MODELS: Final = text_of(insert_rows(tables.model_seen).on_conflict_do_nothing())
+INSERT_ALLOCATIONS: Final = text_of(insert_rows(tables.allocation))
+UPSERT_FILES: Final = text_of(upsert_rows(tables.episode, "policy", "episode_id", "open_time"))
+UPSERT_CELLS: Final = text_of(upsert_rows(tables.cell, "policy", "bucket", "action"))
+UPSERT_ACTIONS: Final = text_of(upsert_rows(tables.action_state, "policy", "action"))
+UPSERT_BUCKETS: Final = text_of(upsert_rows(tables.bucket_state, "policy", "bucket"))
+UPSERT_POLICIES: Final = text_of(upsert_rows(tables.policy_state, "policy"))
+ADD_COUNTS: Final = text_of(add_counts())
+RELEASE: Final = text(
+    f"UPDATE {SCHEMA}.quarantine_release SET done = true WHERE release_id = ANY (%(ids)s::bigint[])"  # noqa: S608
+)
+RESTORED: Final = text(
+    f"UPDATE {SCHEMA}.fold_state SET counted_before = %(counted_before)s::timestamptz, "  # noqa: S608 - a constant
+    "system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
+)
+MOVE: Final = text(
+    f"UPDATE {SCHEMA}.fold_state SET x = %(x)s, evidence_sequence = %(evidence_sequence)s "  # noqa: S608 - a constant
+    "RETURNING pg_current_xact_id()::xid::text AS stamp"
+)
+"""Answers the row's new version, which stamps the record."""
 
 
-def statements(changes: Changes) -> list[tuple[Insert, str]]:
-    """Pair each statement that has rows with them."""
-    every: list[tuple[Insert, list[dict[str, object]]]] = [
+def statements(changes: Changes) -> list[tuple[Text, dict[str, object]]]:
+    """Pair each statement that has rows with them; the last one moves the watermark."""
+    every: list[tuple[Text, list[dict[str, object]]]] = [
         (INSERT_UNMATCHED, [waiting_values(row) for row in changes.unmatched]),
         (UPSERT_FILES, [file_values(file) for file in changes.files]),
         (INSERT_ENTRIES, [entry_values(entry) for entry in changes.entries]),
@@ -73,18 +87,15 @@ def statements(changes: Changes) -> list[tuple[Insert, str]]:
         (UPSERT_BUCKETS, [_bucket(*bucket) for bucket in changes.buckets]),
         (UPSERT_POLICIES, [_policy(*policy) for policy in changes.policies]),
         (INSERT_ALLOCATIONS, [_allocation(allocation) for allocation in changes.allocations]),
+        (ADD_COUNTS, [{"policy": p, "name": n, "count": c} for (p, n), c in changes.counts.items() if c != 0]),
     ]
-    return [(statement, as_json(rows)) for statement, rows in every if rows]
-
-
-def counts(changes: Changes) -> str | None:
-    """Encode the counts that changed; None where none did."""
-    rows: list[dict[str, object]] = [
-        {"policy": policy, "name": name, "count": change}
-        for (policy, name), change in changes.counts.items()
-        if change != 0
-    ]
-    return as_json(rows) if rows else None
+    made: list[tuple[Text, dict[str, object]]] = [(one, {ROWS: as_json(rows)}) for one, rows in every if rows]
+    if changes.released:
+        made.append((RELEASE, {"ids": changes.released}))
+    moved: dict[str, object] = {"x": changes.high, "evidence_sequence": changes.evidence_sequence}
+    if changes.restored_time is not None:
+        made.append((RESTORED, {"counted_before": changes.restored_time}))
+    return [*made, (MOVE, moved)]
 
 
 def _cell(policy: str, bucket: str, action: str, evidence: Evidence) -> dict[str, object]:

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import psycopg
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -10,12 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
 from kedge_bandit.adapters.postgres.governance import PostgresPolicies
+from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
 from kedge_bandit.adapters.postgres.learning import PostgresLearning
 from kedge_bandit.adapters.postgres.tables import TENANT
+from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
 
-_UNKNOWN_ROLE = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
+UNKNOWN_TENANT = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
 
 
 def schema_of(tenant: TenantId) -> str:
@@ -29,14 +33,29 @@ def role_of(tenant: TenantId) -> str:
 
 
 class PostgresLedger:
-    """One tenant's record, open for one transaction."""
+    """One tenant's record, open for one transaction.
 
-    def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
+    Args:
+        raw: the driver's connection below, where it is known already.
+        memory: what a worker remembers between passes.
+        everywhere: stamp of the modes of all tenants, for that memory.
+    """
+
+    def __init__(
+        self,
+        tenant: TenantId,
+        connection: AsyncConnection,
+        *,
+        raw: psycopg.AsyncConnection[Any] | None = None,
+        memory: LearnedMemory | None = None,
+        everywhere: str = "",
+    ) -> None:
         self.tenant = tenant
         self.policies = PostgresPolicies(tenant, connection)
         self.audit = PostgresAuditLog(tenant, connection)
         self.decisions = PostgresDecisions(tenant, connection)
-        self.learning = PostgresLearning(tenant, connection)
+        place = TenantConnection(connection, schema_of(tenant), raw)
+        self.learning = PostgresLearning(tenant, place, memory=memory, everywhere=everywhere)
 
 
 class PostgresLedgers:
@@ -65,7 +84,7 @@ class PostgresLedgers:
                 async with connection.begin():
                     await _take_role(connection, tenant)
                     yield PostgresLedger(tenant, connection)
-        except (OperationalError, InterfaceError, OSError) as error:
+        except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
 
 
@@ -75,7 +94,7 @@ async def _take_role(connection: AsyncConnection, tenant: TenantId) -> None:
         taken = select(func.set_config("role", role_of(tenant), True), func.to_regnamespace(schema_of(tenant)))
         found = (await connection.execute(taken)).one()
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) in _UNKNOWN_ROLE:
+        if getattr(error.orig, "sqlstate", None) in UNKNOWN_TENANT:
             raise TenantDenied from error
         raise
     # A role belongs to the server: one of another database's tenant does not make a tenant here.

@@ -1,0 +1,152 @@
+"""Read in one statement what a pass over a tenant reads: new rows, the episodes they belong to, what is due.
+
+A pass has few rows, so what it costs is statements: each is sent, parsed and planned by itself. The rows come as JSON,
+which prints floats exactly.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any, Final, TypeVar
+
+import structlog
+from sqlalchemy import Text as SqlText
+from sqlalchemy import and_, column, exists, literal_column, select, table
+
+from kedge_bandit.adapters.postgres import learning_reads as reads
+from kedge_bandit.adapters.postgres import learning_rows as rows
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA, Text, sql_of, text
+from kedge_bandit.application.learning_port import FoldPoint, FreshRows
+from kedge_bandit.domain.identifiers import PolicyName
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+LOCK: Final = text(f"SELECT 1 AS one FROM {SCHEMA}.fold_state FOR UPDATE SKIP LOCKED")  # noqa: S608 - a constant
+LOCK_WAITING: Final = text(f"SELECT 1 AS one FROM {SCHEMA}.fold_state FOR UPDATE")  # noqa: S608 - a constant
+TOUCH: Final = text(f"UPDATE {SCHEMA}.fold_state SET x = x")  # noqa: S608 - a constant
+"""Become the one writer, and give the record another stamp."""
+
+_IMPORT = "IMPORT"
+_TIMES = ("decision_time", "receive_time", "open_time", "due_time", "settle_time")
+_keys, _files = (
+    table(name, column("policy", SqlText), column("episode_id", SqlText), column("evidence_sequence"))
+    for name in ("keys", "files")
+)
+_key, _decision, _episode = tables.decision_key.c, tables.decision.c, tables.episode.c
+_FILES = select(tables.episode).join(
+    _keys, and_(_episode.policy == _keys.c.policy, _episode.episode_id == _keys.c.episode_id)
+)
+_has_file = exists().where(_files.c.policy == _keys.c.policy, _files.c.episode_id == _keys.c.episode_id)
+_CHOSEN = (
+    select(*reads.CHOSEN_COLUMNS)
+    .select_from(_keys)
+    .join(tables.decision_key, and_(_key.policy == _keys.c.policy, _key.episode_id == _keys.c.episode_id))
+    .join(
+        tables.decision,
+        and_(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time),
+    )
+    .where(~_has_file)
+)
+_ENTRIES = (
+    select(tables.evidence)
+    .join(_files, _files.c.evidence_sequence == tables.evidence.c.evidence_sequence)
+    .where(_files.c.evidence_sequence > literal_column("0"))
+)
+
+
+def _statement() -> Text:
+    parts = {
+        "outcomes": sql_of(reads.FRESH_OUTCOMES),
+        "events": sql_of(reads.FRESH_EVENTS),
+        "decisions": sql_of(reads.FRESH_DECISIONS),
+        "keys": "SELECT policy, episode_id FROM outcomes WHERE policy IS NOT NULL AND episode_id IS NOT NULL "
+        "UNION SELECT policy, episode_id FROM events UNION SELECT policy, episode_id FROM decisions",
+        "files": sql_of(_FILES),
+        "chosen": sql_of(_CHOSEN),
+        "entries": sql_of(_ENTRIES),
+        "due": sql_of(reads.DUE_FILES),
+    }
+    named = ",\n".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in parts.items())
+    wanted = ", ".join(f"(SELECT json_agg(r) FROM {name} AS r) AS {name}" for name in parts if name != "keys")  # noqa: S608 - constants
+    return text(f"WITH {named}\nSELECT {wanted}")
+
+
+READ: Final = _statement()
+
+
+@dataclass(slots=True)
+class Read:
+    """What the statement read: rows by name, as the tables' columns are named."""
+
+    outcomes: Sequence[Any]
+    events: Sequence[Any]
+    decisions: Sequence[Any]
+    files: Sequence[Any]
+    chosen: Sequence[Any]
+    entries: Sequence[Any]
+    due: Sequence[Any]
+
+    @classmethod
+    def of(cls, row: Any) -> "Read":
+        """Take the statement's one row."""
+        return cls(*([_row(one) for one in part or ()] for part in row))
+
+    def is_cut(self, limit: int) -> bool:
+        """Whether there may be more new rows than were read."""
+        return max(len(self.outcomes), len(self.events), len(self.decisions)) > limit
+
+    @property
+    def keys(self) -> set[tuple[str, str]]:
+        """Name the episodes whose files were looked for: (policy, episode id)."""
+        return {
+            (row.policy, row.episode_id)
+            for part in (self.outcomes, self.events, self.decisions)
+            for row in part
+            if row.policy is not None and row.episode_id is not None
+        }
+
+
+def _row(fields: dict[str, Any]) -> SimpleNamespace:
+    for name in _TIMES:
+        value = fields.get(name)
+        if value is not None:
+            fields[name] = datetime.fromisoformat(value)
+    return SimpleNamespace(**fields)
+
+
+def fresh_rows_of(
+    point: FoldPoint, decisions: Sequence[Any], events: Sequence[Any], outcomes: Sequence[Any], high: int
+) -> FreshRows:
+    """Read rows; imported ones are counted only."""
+    imported: dict[PolicyName, int] = {}
+    for row in events:
+        if row.kind == _IMPORT:
+            imported[PolicyName(row.policy)] = imported.get(PolicyName(row.policy), 0) + 1
+    read_events, bad_events = _readable([row for row in events if row.kind != _IMPORT], rows.event_row)
+    read_outcomes, bad_outcomes = _readable(outcomes, rows.outcome_row)
+    return FreshRows(
+        decisions=[rows.decision_row(row) for row in decisions],
+        events=read_events,
+        outcomes=read_outcomes,
+        high=0 if point.is_restored else high,
+        is_truncated=point.is_restored or high < point.high,
+        imported=imported,
+        unreadable=bad_events + bad_outcomes,
+        oldest_time=min((row.receive_time for row in [*events, *outcomes]), default=None),
+    )
+
+
+def _readable(found: Sequence[Any], read: Callable[[Any], T]) -> tuple[list[T], int]:
+    """Read what can be read; a row that nobody could have written through the API holds nothing up."""
+    good: list[T] = []
+    bad = 0
+    for row in found:
+        try:
+            good.append(read(row))
+        except rows.UNREADABLE as error:
+            bad += 1
+            log.error("row.unreadable", error=type(error).__name__)
+    return good, bad
