@@ -106,7 +106,7 @@ def test_every_golden_choice_is_the_same_to_the_bit(place: int) -> None:
         )
         u = uniform("acme", "support", row["episode_id"], vector.seed_epoch, vector.version)
         chosen = choose(vector, PLAIN if wish == PLAIN else wish, policy_pb2.Mode.Value(f"MODE_{row['mode']}"), u)
-        assert (chosen.index, chosen.propensity, chosen.reason, chosen.is_randomised) == (
+        assert (chosen.place, chosen.propensity, chosen.reason, chosen.is_randomised) == (
             row["chosen"],
             row["propensity"],
             reason_number(row["reason"]),

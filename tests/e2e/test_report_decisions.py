@@ -26,9 +26,8 @@ def client(services: Services) -> Client:
 
 
 def other_key(client: Client, message: Decision) -> str:
-    return next(
-        key for key in ask(client.services, "keys").distribution if key.action_key != message.action_key
-    ).action_key
+    keys: list[str] = [share.action_key for share in ask(client.services, "keys").distribution]
+    return next(key for key in keys if key != message.action_key)
 
 
 FORGERIES: dict[str, Callable[[Client, Decision], Decision]] = {

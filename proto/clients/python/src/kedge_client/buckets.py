@@ -21,33 +21,43 @@ class Categorical:
     """A feature with a bounded set of values.
 
     Attributes:
-        parts: part of the bucket's name by value in NFC.
+        parts: `name=value` by value in NFC.
+        other, missing: the part of a value that is not declared, and of none.
     """
 
     name: str
     parts: dict[str, str]
+    other: str
+    missing: str
 
     def part(self, categories: Mapping[str, str], _numbers: Mapping[str, float]) -> str:
-        """Name the value, "~other" for one that is not declared, "~missing" for none."""
+        """Name the part of the bucket."""
         value = categories.get(self.name)
         if value is None:
-            return MISSING
+            return self.missing
         if not value.isascii():
             value = unicodedata.normalize("NFC", value)
-        return self.parts.get(value, OTHER)
+        return self.parts.get(value, self.other)
 
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A number cut into intervals; a value equal to a cut point belongs to the interval above it."""
+    """A number cut into intervals; a value equal to a cut point belongs to the interval above it.
+
+    Attributes:
+        parts: `name=interval` of each interval, from 0.
+        missing: the part of no number.
+    """
 
     name: str
     cut_points: tuple[float, ...]
+    parts: tuple[str, ...]
+    missing: str
 
     def part(self, _categories: Mapping[str, str], numbers: Mapping[str, float]) -> str:
-        """Name the interval, from 0; "~missing" for no number."""
+        """Name the part of the bucket."""
         value = numbers.get(self.name)
-        return MISSING if value is None else str(bisect_right(self.cut_points, value))
+        return self.missing if value is None else self.parts[bisect_right(self.cut_points, value)]
 
 
 Feature: TypeAlias = Categorical | Numeric
@@ -55,20 +65,26 @@ Feature: TypeAlias = Categorical | Numeric
 
 def feature_of(message: FeatureMessage) -> Feature:
     """Read a feature."""
+    name = message.name
+    missing = f"{name}={MISSING}"
     if message.WhichOneof("kind") == "numeric":
-        return Numeric(message.name, tuple(message.numeric.cut_points))
+        points = tuple(message.numeric.cut_points)
+        return Numeric(name, points, tuple(f"{name}={place}" for place in range(len(points) + 1)), missing)
     values = (unicodedata.normalize("NFC", value) for value in message.categorical.values)
-    return Categorical(message.name, {value: _escape(value) for value in values})
+    return Categorical(name, {value: f"{name}={_escape(value)}" for value in values}, f"{name}={OTHER}", missing)
 
 
 def bucket(features: tuple[Feature, ...], categories: Mapping[str, str], numbers: Mapping[str, float]) -> str:
     """Name the bucket: `name=part` of each declared feature in declared order, joined by "|".
 
-    >>> features = Categorical("task", {"math": "math"}), Numeric("words", (10.0, 20.0))
+    >>> features = (
+    ...     feature_of(FeatureMessage(name="task", categorical={"values": ["math"]})),
+    ...     feature_of(FeatureMessage(name="words", numeric={"cut_points": [10.0, 20.0]})),
+    ... )
     >>> bucket(features, {"task": "poetry"}, {"words": 20})
     'task=~other|words=2'
     """
-    return "|".join([f"{feature.name}={feature.part(categories, numbers)}" for feature in features])
+    return "|".join([feature.part(categories, numbers) for feature in features])
 
 
 def check_context(

@@ -81,9 +81,8 @@ class Kedge:
         if min(decide_deadline_s, call_deadline_s) <= 0.0:
             raise ValueError("deadlines must be above 0 s")
         clock, random, listener = clock or SystemClock(), random or SystemRandom(), listener or Listener()
-        self._tenant = requests.checked_id("tenant", tenant)
-        self._parent = f"tenants/{tenant}"
-        self._baselines = {requests.policy_name(tenant, policy): each for policy, each in baselines.items()}
+        self._tenant, self._parent = requests.checked_id("tenant", tenant), f"tenants/{tenant}"
+        self._baselines = {p: (requests.policy_name(tenant, p), baseline) for p, baseline in baselines.items()}
         self._decide_deadline_s, self._deadline_s = decide_deadline_s, call_deadline_s
         self._now, self._monotonic, self._new_id = clock.now, clock.monotonic, new_id
         self._wire = GrpcWire(address, key=key, tls=tls) if wire is None else wire
@@ -142,7 +141,7 @@ class Kedge:
         name, baseline = self._known(policy)
         asked = requests.question(
             episode_id=episode_id,
-            request_id=self._new_id() if request_id is None else request_id,
+            request_id=request_id,
             categories=categories,
             numbers=numbers,
             available=available,
@@ -155,7 +154,7 @@ class Kedge:
             if choice is not None:
                 return self._guard.told(choice, started)
         request = requests.decide_request(
-            name, asked, continues_episode=continues_episode, token=token, baseline_hash=baseline.hash
+            name, asked, self._new_id, continues_episode=continues_episode, token=token, baseline_hash=baseline.hash
         )
 
         async def ask() -> Choice:
@@ -292,8 +291,8 @@ class Kedge:
         return tuple(response.results)
 
     def _known(self, policy: str) -> tuple[str, Baseline]:
-        name = requests.policy_name(self._tenant, policy)
-        baseline = self._baselines.get(name)
-        if baseline is None:
-            raise ValueError(f"policy {policy!r} has no baseline in this client's configuration; add it to `baselines`")
-        return name, baseline
+        known = self._baselines.get(policy)
+        if known is None:
+            name = requests.policy_name(self._tenant, policy)
+            raise ValueError(f"{name} has no baseline in this client's configuration; add it to `baselines`")
+        return known

@@ -51,4 +51,9 @@ def contained(event: str) -> Iterator[None]:
     try:
         yield
     except Exception:  # noqa: BLE001 - whatever metrics raise, the decision goes on
-        _LOG.exception("listener.failed", extra={"event": event})
+        listener_failed(event)
+
+
+def listener_failed(event: str) -> None:
+    """Log what a listener raised; call it where that was caught."""
+    _LOG.exception("listener.failed", extra={"event": event})

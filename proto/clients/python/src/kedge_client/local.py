@@ -5,9 +5,9 @@ The server recomputes what is reported and refuses what differs, so everything h
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedge.bandit.v1 import decision_pb2, policy_pb2
 from kedge.bandit.v1.decision_service_pb2 import WatchAllocationsResponse
@@ -25,19 +25,20 @@ COLD: Final = ""
 READINGS: Final = 60
 """Messages over which the server's clock is estimated: the one that travelled fastest says most."""
 _STALE: Final = int(decision_pb2.DECISION_REASON_STALE)
+_NAMES: Final[dict[int, str]] = {int(number): reason_name(number) for number in decision_pb2.DecisionReason.values()}
 _WITHOUT_VECTOR: Final = {
     int(policy_pb2.MODE_FROZEN): int(decision_pb2.DECISION_REASON_FROZEN),
     int(policy_pb2.MODE_BYPASS): int(decision_pb2.DECISION_REASON_BYPASS),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A decision that waits to be reported.
+class Made(NamedTuple):
+    """A decision that waits to be reported. A tuple, because one is made in every local decision.
 
     Attributes:
         milliseconds: server's time of the decision since the Unix epoch; its id says the same.
         available: action keys that could be served; empty: all.
+        reason: number of the DecisionReason.
         shadow_key: what would have been drawn, in OBSERVE.
     """
 
@@ -47,7 +48,9 @@ class Made:
     bucket: str
     available: tuple[str, ...]
     action_key: str
-    chosen: Chosen
+    propensity: float
+    reason: int
+    is_randomised: bool
     shadow_key: str
     policy_version: int
     allocation_version: int
@@ -63,21 +66,23 @@ class LocalPolicy:
     Args:
         name: `tenants/{tenant}/policies/{policy}`.
         clock: its monotonic seconds are all the time there is; the server's clock is estimated from its messages.
-        random: makes the random part of a decision's id.
+        random: seeds the random part of the decisions' ids, which need only be unlike those of other processes.
         report: takes each new decision; must not wait.
     """
 
     def __init__(self, name: str, *, clock: Clock, random: Random, report: Callable[[Made], None]) -> None:
         self.name = name
         _, self._tenant, _, self._policy = name.split("/")
-        self._monotonic, self._random, self._report = clock.monotonic, random, report
+        self._monotonic, self._report = clock.monotonic, report
+        self._bits = Random(random.getrandbits(256)).getrandbits  # noqa: S311 - the system's own costs a call into it
         self._rules: Rules | None = None
         self._vectors: dict[str, Vector] = {}
         self._mode = 0
         self._readings: deque[float] = deque(maxlen=READINGS)
         self._offset = 0.0
         self._lease_end = float("-inf")
-        self._remembered: OrderedDict[str, tuple[Choice, bool]] = OrderedDict()
+        # By whether the mode stopped everything: an episode that was decided before is decided anew then.
+        self._remembered: dict[bool, OrderedDict[str, Choice]] = {False: OrderedDict(), True: OrderedDict()}
 
     @property
     def is_held(self) -> bool:
@@ -113,17 +118,18 @@ class LocalPolicy:
             raise RuntimeError("nothing to decide by yet: look at `is_held` first")
         check_context(rules.kinds, question.categories, question.numbers)
         is_stopped = mode in STOPPED
-        known = self._remembered.get(question.episode_id)
-        if known is not None and known[1] is is_stopped:
-            return known[0]
+        remembered = self._remembered[is_stopped]
+        known = remembered.get(question.episode_id)
+        if known is not None:
+            return known
         if now >= self._lease_end and not is_stopped:
             made = self._baseline(question, rules, now, COLD, _STALE)
         else:
             made = self._chosen(question, rules, now)
         choice = self._choice(made, rules)
-        self._remembered[question.episode_id] = choice, is_stopped
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
+        remembered[question.episode_id] = choice
+        if len(remembered) > REMEMBERED:
+            remembered.popitem(last=False)
         self._report(made)
         return choice
 
@@ -139,63 +145,48 @@ class LocalPolicy:
             question,
             rules,
             now,
-            bucket=name,
-            available=wish.available,
-            action_key=vector.actions[chosen.index],
-            chosen=chosen,
-            shadow_key="" if chosen.shadow is None else vector.actions[chosen.shadow],
-            policy_version=vector.policy_version,
-            allocation_version=vector.version,
-            seed_epoch=vector.seed_epoch,
+            name,
+            wish.available,
+            vector.actions[chosen.place],
+            chosen,
+            "" if chosen.shadow is None else vector.actions[chosen.shadow],
+            (vector.policy_version, vector.version, vector.seed_epoch),
         )
 
     def _baseline(self, question: Question, rules: Rules, now: float, name: str, reason: int) -> Made:
-        return self._made(
-            question,
-            rules,
-            now,
-            bucket=name,
-            available=question.wish.available,
-            action_key=rules.baseline_key,
-            chosen=Chosen(0, 1.0, reason, False),
-            shadow_key="",
-            policy_version=rules.version,
-            allocation_version=0,
-            seed_epoch=rules.seed_epoch,
-        )
+        chosen, versions = Chosen(0, 1.0, reason, False), (rules.version, 0, rules.seed_epoch)
+        return self._made(question, rules, now, name, question.wish.available, rules.baseline_key, chosen, "", versions)
 
     def _made(
         self,
         question: Question,
         rules: Rules,
         now: float,
-        *,
         bucket: str,
         available: tuple[str, ...],
         action_key: str,
         chosen: Chosen,
         shadow_key: str,
-        policy_version: int,
-        allocation_version: int,
-        seed_epoch: int,
+        versions: tuple[int, int, int],
     ) -> Made:
         milliseconds = int((now + self._offset) * 1e3)
         rate = rules.judge_rate
+        asked = judge_requested(self._tenant, self._policy, question.episode_id, rate)
         return Made(
-            question=question,
-            decision_id=_uuid7(milliseconds, self._random.getrandbits(74)),
-            milliseconds=milliseconds,
-            bucket=bucket,
-            available=available,
-            action_key=action_key,
-            chosen=chosen,
-            shadow_key=shadow_key,
-            policy_version=policy_version,
-            allocation_version=allocation_version,
-            seed_epoch=seed_epoch,
-            mode=self._mode,
-            judge_requested=judge_requested(self._tenant, self._policy, question.episode_id, rate),
-            judge_rate=rate,
+            question,
+            _uuid7(milliseconds, self._bits(74)),
+            milliseconds,
+            bucket,
+            available,
+            action_key,
+            chosen.propensity,
+            chosen.reason,
+            chosen.is_randomised,
+            shadow_key,
+            *versions,
+            self._mode,
+            asked,
+            rate,
         )
 
     def _choice(self, made: Made, rules: Rules) -> Choice:
@@ -204,12 +195,12 @@ class LocalPolicy:
             episode_id=made.question.episode_id,
             action=rules.action(made.action_key),
             action_key=made.action_key,
-            propensity=made.chosen.propensity,
-            is_randomised=made.chosen.is_randomised,
+            propensity=made.propensity,
+            is_randomised=made.is_randomised,
             judge_requested=made.judge_requested,
             token=b"",
             decision=f"tenants/{self._tenant}/decisions/{made.decision_id}",
-            reason=reason_name(made.chosen.reason),
+            reason=_NAMES[made.reason],
             fallback=False,
         )
 

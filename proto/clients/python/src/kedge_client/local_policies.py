@@ -58,6 +58,11 @@ class LocalPolicies:
     def __contains__(self, name: str) -> bool:
         return name in self._policies
 
+    @property
+    def waiting(self) -> int:
+        """Decisions that are not reported yet."""
+        return sum(queue.waiting for queue in self._queues.values())
+
     def decide(self, name: str, asked: Question, baseline: Baseline) -> Choice | None:
         """Decide; None while nothing has come to decide by, so that the server must be asked.
 

@@ -1,7 +1,7 @@
 """Say what one decision is asked for: the same, whether it is decided here or by the server."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,15 @@ class Wish:
 PLAIN: Final = Wish()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One request for a decision, checked and copied."""
+class Question(NamedTuple):
+    """One request for a decision, checked and copied. A tuple, because one is made in every local decision.
+
+    Attributes:
+        request_id: empty where the caller gave none.
+    """
 
     episode_id: str
     request_id: str
     categories: dict[str, str]
     numbers: dict[str, float]
-    wish: Wish = PLAIN
+    wish: Wish

@@ -151,21 +151,21 @@ def decision_message(policy: str, made: Made) -> Decision:
         policy: `tenants/{tenant}/policies/{policy}`.
         made: the decision.
     """
-    question, chosen = made.question, made.chosen
+    question = made.question
     message = Decision(
         name=f"{policy.partition('/policies/')[0]}/decisions/{made.decision_id}",
         policy=policy,
         episode_id=question.episode_id,
-        request_id=question.request_id,
+        request_id=question.request_id or made.decision_id,
         bucket=made.bucket,
         action_key=made.action_key,
-        propensity=chosen.propensity,
+        propensity=made.propensity,
         policy_version=made.policy_version,
         allocation_version=made.allocation_version,
         seed_epoch=made.seed_epoch,
         mode=Mode.ValueType(made.mode),
-        reason=DecisionReason.ValueType(chosen.reason),
-        is_randomised=chosen.is_randomised,
+        reason=DecisionReason.ValueType(made.reason),
+        is_randomised=made.is_randomised,
         judge_requested=made.judge_requested,
         judge_rate=made.judge_rate,
         shadow_action_key=made.shadow_key,

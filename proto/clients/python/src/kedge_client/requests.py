@@ -5,7 +5,7 @@ a text that is too long) are the server's to refuse: they must not raise on the 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 from uuid import uuid4
@@ -65,12 +65,11 @@ def checked_features(categories: Mapping[str, str], numbers: Mapping[str, float]
     for name, value in categories.items():
         if not isinstance(value, str):
             raise ValueError(f"categories[{name!r}] must be text, got {value!r}")  # noqa: TRY004 - promised
+        _check_name(name)
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise ValueError(f"numbers[{name!r}] must be a number, got {number!r}")  # noqa: TRY004 - promised
-    names = (*categories, *numbers)
-    if not all(_is_text(name) for name in names):
-        raise ValueError(f"feature names must be text and not empty, got {sorted(map(repr, names))}")
+        _check_name(name)
 
 
 def context(categories: Mapping[str, str], numbers: Mapping[str, float]) -> Context:
@@ -101,7 +100,7 @@ def available_keys(available: Iterable[str]) -> list[str]:
 def question(
     *,
     episode_id: str,
-    request_id: str,
+    request_id: str | None,
     categories: Mapping[str, str],
     numbers: Mapping[str, float],
     available: Iterable[str],
@@ -127,18 +126,24 @@ def question(
     except OverflowError as error:
         raise ValueError(f"the context cannot be sent: {error}") from error
     return Question(
-        episode_id=checked_id("episode_id", episode_id),
-        request_id=checked_id("request_id", request_id),
-        categories=dict(categories),
-        numbers=floats,
-        wish=wish,
+        checked_id("episode_id", episode_id),
+        "" if request_id is None else checked_id("request_id", request_id),
+        dict(categories),
+        floats,
+        wish,
     )
 
 
 def decide_request(
-    policy: str, asked: Question, *, continues_episode: bool, token: bytes, baseline_hash: str
+    policy: str,
+    asked: Question,
+    new_id: Callable[[], str],
+    *,
+    continues_episode: bool,
+    token: bytes,
+    baseline_hash: str,
 ) -> DecideRequest:
-    """Build the question for one action.
+    """Build the question for one action; `new_id` makes its request id where the caller gave none.
 
     Raises:
         ValueError: something has the wrong type.
@@ -146,7 +151,7 @@ def decide_request(
     try:
         return DecideRequest(
             policy=policy,
-            request_id=asked.request_id,
+            request_id=asked.request_id or new_id(),
             episode_id=asked.episode_id,
             context=Context(categories=asked.categories, numbers=asked.numbers),
             available_action_keys=asked.wish.available,
@@ -226,6 +231,11 @@ def log_request(
     else:
         request.request_id = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
     return request
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"feature names must be text and not empty, got {name!r}")
 
 
 def _is_text(value: object) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedge.bandit.v1 import decision_pb2, policy_pb2
 from kedge.bandit.v1.decision_service_pb2 import Allocation
@@ -27,18 +27,17 @@ STOPPED: Final = frozenset({int(policy_pb2.MODE_FROZEN), int(policy_pb2.MODE_BYP
 """Modes that beat an episode's earlier decision."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """An action of a vector.
 
     Attributes:
-        index: its place.
+        place: in the vector's actions.
         propensity: probability with which it was chosen, in (0, 1].
         reason: number of the DecisionReason.
         shadow: place of what would have been drawn, in OBSERVE.
     """
 
-    index: int
+    place: int
     propensity: float
     reason: int
     is_randomised: bool
@@ -115,7 +114,7 @@ def choose(vector: Vector, wish: Wish, mode: int, u: float) -> Chosen:
         reason = decision_pb2.DECISION_REASON_BASELINE_UNAVAILABLE
         return Chosen(_best(vector, wish.available), 1.0, reason, False)
     if mode != APPLY:
-        shadow = _narrowed(vector, subset, u).index if mode == policy_pb2.MODE_OBSERVE else None
+        shadow = _narrowed(vector, subset, u).place if mode == policy_pb2.MODE_OBSERVE else None
         return Chosen(vector.baseline, 1.0, _BASELINE_MODES[mode], False, shadow)
     if wish.no_exploration:
         return Chosen(vector.baseline, 1.0, decision_pb2.DECISION_REASON_NO_EXPLORATION, False)
