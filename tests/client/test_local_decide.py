@@ -2,93 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
 from random import Random
 
 import pytest
 
-from kedge.bandit.v1 import decision_pb2, policy_pb2
 from kedge.bandit.v1 import decision_service_pb2 as pb
-from kedge_client import LOCAL_FALLBACK, CallFailed, FixedWire, Kedge, Listener
+from kedge.bandit.v1 import policy_pb2
+from kedge_client import LOCAL_FALLBACK, CallFailed, Kedge, Listener
 from tests.client.stand_in import BASELINE, SERVED
 from tests.client.stepped_clock import START, SteppedClock
-
-POLICY = "tenants/acme/policies/support"
-KEYS = sorted([BASELINE.action.key, SERVED.action.key])
-
-
-def first_message() -> pb.WatchAllocationsResponse:
-    """A policy with two actions, drawn half and half."""
-    arms = [
-        policy_pb2.Arm(dimension=dimension, name=ref.name, content_hash=ref.content_hash)
-        for dimension, ref in (
-            (policy_pb2.DIMENSION_MODEL_ROUTE, BASELINE.action.model_route),
-            (policy_pb2.DIMENSION_MODEL_ROUTE, SERVED.action.model_route),
-            (policy_pb2.DIMENSION_PROMPT_VARIANT, BASELINE.action.prompt_variant),
-        )
-        if ref is not None
-    ]
-    place = KEYS.index(BASELINE.action.key)
-    policy = policy_pb2.Policy(
-        name=POLICY,
-        features=[policy_pb2.Feature(name="task", categorical=policy_pb2.CategoricalFeature(values=["math"]))],
-        arms=arms,
-        policy_version=3,
-        action_keys=KEYS,
-        baseline_index=place,
-    )
-    allocation = pb.Allocation(
-        bucket="",
-        allocation_version=7,
-        policy_version=3,
-        action_keys=KEYS,
-        probability_best=[0.5, 0.5],
-        propensities=[0.5, 0.5],
-        means=[0.5, 0.5],
-        eligible=[True, True],
-        exploitation_floor=0.2,
-        uniform_slice=0.1,
-        baseline_index=place,
-    )
-    return pb.WatchAllocationsResponse(allocations=[allocation], policy=policy, effective_mode=policy_pb2.MODE_APPLY)
-
-
-class Streaming(FixedWire):
-    """A server in memory that streams what a test puts, and keeps what is reported."""
-
-    def __init__(self, clock: SteppedClock) -> None:
-        super().__init__({POLICY: SERVED})
-        self.clock = clock
-        self.messages: asyncio.Queue[pb.WatchAllocationsResponse | CallFailed | None] = asyncio.Queue()
-        self.watches = 0
-        self.reports: list[pb.ReportDecisionsRequest] = []
-        self.refuse = ""
-
-    def send(self, message: pb.WatchAllocationsResponse, *, lease: float = 5.0, travelled: float = 0.0) -> None:
-        message.server_time.FromDatetime(self.clock.now() - timedelta(seconds=travelled))
-        if lease:
-            message.lease.FromMicroseconds(int(lease * 1e6))
-        self.messages.put_nowait(message)
-
-    async def watch_allocations(
-        self, request: pb.WatchAllocationsRequest
-    ) -> AsyncIterator[pb.WatchAllocationsResponse]:
-        self.watches += 1
-        while (message := await self.messages.get()) is not None:
-            if isinstance(message, CallFailed):
-                raise message
-            yield message
-
-    async def report_decisions(
-        self, request: pb.ReportDecisionsRequest, *, deadline_s: float
-    ) -> pb.ReportDecisionsResponse:
-        self._fail_if_down()
-        self.reports.append(request)
-        return pb.ReportDecisionsResponse(refusals=[self.refuse] * len(request.decisions))
-
-    @property
-    def reported(self) -> list[decision_pb2.Decision]:
-        return [decision for report in self.reports for decision in report.decisions]
+from tests.client.streaming import KEYS, Streaming, first_message
 
 
 class Heard(Listener):
@@ -283,6 +206,26 @@ async def test_what_cannot_be_reported_before_the_end_is_told(local: Kedge, wire
     await local.close(timeout_s=0.01)
 
     assert heard.dropped == [choice.decision]
+
+
+async def test_what_the_wire_cannot_carry_is_dropped_alone(local: Kedge, wire: Streaming, heard: Heard) -> None:
+    await held(local, wire)
+    bad = await local.decide("support", episode_id="turn-1", categories={"task": "half a \ud800"})
+    good = await local.decide("support", episode_id="turn-2")
+
+    await until(lambda: [report.name for report in wire.reported] == [good.decision])
+
+    assert heard.dropped == [bad.decision]
+
+
+async def test_a_mode_that_this_client_does_not_know_means_its_own_baseline(local: Kedge, wire: Streaming) -> None:
+    await held(local, wire)
+    wire.send(pb.WatchAllocationsResponse(effective_mode=99))  # type: ignore[arg-type]
+    await until(wire.messages.empty)
+
+    choice = await local.decide("support", episode_id="turn-1")
+
+    assert (choice.action, choice.reason, choice.failure) == (BASELINE.action, LOCAL_FALLBACK, "LOCAL_ERROR")
 
 
 async def test_a_stream_that_ends_is_begun_again(local: Kedge, wire: Streaming) -> None:

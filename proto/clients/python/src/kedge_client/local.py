@@ -77,6 +77,7 @@ class LocalPolicy:
         self._bits = Random(random.getrandbits(256)).getrandbits  # noqa: S311 - the system's own costs a call into it
         self._rules: Rules | None = None
         self._vectors: dict[str, Vector] = {}
+        self._coming: dict[str, Vector] | None = None
         self._mode = 0
         self._readings: deque[float] = deque(maxlen=READINGS)
         self._offset = 0.0
@@ -94,17 +95,22 @@ class LocalPolicy:
         """Whether the lease lasts; without it the baseline is served."""
         return self._monotonic() < self._lease_end
 
+    def begin(self) -> None:
+        """Expect everything anew: a stream begins. What is held goes on serving until it is all there."""
+        self._coming = {}
+
     def take(self, message: WatchAllocationsResponse) -> None:
         """Take in a message of the stream; its lease counts from when it was sent, however long it travelled."""
         if message.HasField("policy"):
             self._rules = rules_of(message.policy)
-        for allocation in message.allocations:
-            self._vectors[allocation.bucket] = vector_of(allocation)
+        vectors = self._vectors if self._coming is None else self._coming
+        vectors.update({allocation.bucket: vector_of(allocation) for allocation in message.allocations})
         self._mode = int(message.effective_mode)
         sent = message.server_time.seconds + message.server_time.nanos * 1e-9
         self._readings.append(sent - self._monotonic())
         self._offset = max(self._readings)
         if message.HasField("lease") and self._rules is not None:
+            self._vectors, self._coming = vectors, None
             self._lease_end = sent + message.lease.seconds + message.lease.nanos * 1e-9 - self._offset
 
     def decide(self, question: Question) -> Choice:

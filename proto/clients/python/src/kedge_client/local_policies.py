@@ -1,6 +1,7 @@
 """Keep the policies that are decided here: watch their vectors, decide from them, report what was decided."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from random import Random
 from typing import Final
@@ -21,6 +22,9 @@ from kedge_client.report_queue import ReportQueue
 from kedge_client.retry import Backoff
 from kedge_client.wire import Wire
 
+_LOG: Final = logging.getLogger("kedge_client")
+LOCAL_ERROR: Final = "LOCAL_ERROR"
+"""Failure of a choice that could not be made here though the vectors are: counted like a server's failure."""
 LEASE_S: Final = 5.0
 """A stream that is silent for so long is given up for another one; a replica speaks every second."""
 _REPORTS: Final = 20_000
@@ -80,6 +84,9 @@ class LocalPolicies:
             return policy.decide(asked)
         except QuestionRefused as refused:
             return local_choice(name, asked.episode_id, baseline, failure=refused.reason)
+        except Exception:  # noqa: BLE001 - whatever broke, the user's turn goes on with the baseline
+            _LOG.exception("local_decide.failed", extra={"policy": name})
+            return local_choice(name, asked.episode_id, baseline, failure=LOCAL_ERROR)
 
     def start(self) -> None:
         """Begin to watch; needs a running event loop."""
@@ -133,6 +140,9 @@ class LocalPolicies:
                 failure = failed
             except TimeoutError:
                 failure = CallFailed(code="DEADLINE_EXCEEDED", detail="the stream of vectors fell silent")
+            except Exception as error:  # noqa: BLE001 - a message that cannot be read must not end all watching
+                _LOG.exception("watch.unreadable", extra={"policy": policy.name})
+                failure = CallFailed(code="INTERNAL", reason="UNUSABLE_ANSWER", detail=type(error).__name__)
             with contained("watch_ended"):
                 self._listener.watch_ended(policy.name, failure)
             retry_after_s = None if failure is None else failure.retry_after_s
@@ -142,6 +152,7 @@ class LocalPolicies:
 
     async def _watch_once(self, policy: LocalPolicy) -> None:
         """Follow one stream to its end."""
+        policy.begin()
         stream = self._wire.watch_allocations(WatchAllocationsRequest(policy=policy.name))
         async with asyncio.timeout(LEASE_S) as silence:
             async for message in stream:

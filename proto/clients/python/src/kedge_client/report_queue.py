@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import islice
 from random import Random
 from typing import Final
 
@@ -93,6 +92,8 @@ class ReportQueue:
         while self._waiting:
             await self._gather()
             batch = self._batch()
+            if not batch:
+                continue
             try:
                 answer = await self._send(ReportDecisionsRequest(policy=self._policy, decisions=batch))
                 if len(answer.refusals) != len(batch):
@@ -122,10 +123,17 @@ class ReportQueue:
         self._urgent.clear()
 
     def _batch(self) -> list[Decision]:
+        """Spell the first decisions that wait; one that the wire cannot carry (half a character, say) is dropped."""
         batch: list[Decision] = []
         size = 0
-        for made in islice(self._waiting, MAX_BATCH):
-            message = decision_message(self._policy, made)
+        while len(batch) < min(MAX_BATCH, len(self._waiting)):
+            made = self._waiting[len(batch)]
+            try:
+                message = decision_message(self._policy, made)
+            except ValueError:
+                del self._waiting[len(batch)]
+                self._dropped(made)
+                continue
             size += message.ByteSize()
             if batch and size > MAX_BATCH_BYTES:
                 break
@@ -141,7 +149,7 @@ class ReportQueue:
 
     def _dropped(self, made: Made) -> None:
         with contained("decision_dropped"):
-            self._listener.decision_dropped(decision_message(self._policy, made).name)
+            self._listener.decision_dropped(_name(self._policy, made))
 
 
 def decision_message(policy: str, made: Made) -> Decision:
@@ -153,7 +161,7 @@ def decision_message(policy: str, made: Made) -> Decision:
     """
     question = made.question
     message = Decision(
-        name=f"{policy.partition('/policies/')[0]}/decisions/{made.decision_id}",
+        name=_name(policy, made),
         policy=policy,
         episode_id=question.episode_id,
         request_id=question.request_id or made.decision_id,
@@ -175,3 +183,7 @@ def decision_message(policy: str, made: Made) -> Decision:
     message.context.numbers.update(question.numbers)
     message.decision_time.FromMilliseconds(made.milliseconds)
     return message
+
+
+def _name(policy: str, made: Made) -> str:
+    return f"{policy.partition('/policies/')[0]}/decisions/{made.decision_id}"
