@@ -21,7 +21,8 @@ class EpisodeHandle:
     Attributes:
         policy: `tenants/{tenant}/policies/{policy}`.
         episode_id: the caller's own id.
-        token: of the decision; best target, since it survives the loss of the decision's row. Empty after a fallback.
+        token: of the decision; best target, since it survives the loss of the decision's row. Empty after a fallback,
+            and for a decision made here.
         decision: `tenants/{tenant}/decisions/{decision}`; empty after a fallback.
         served_action_key: what was really served where the server cannot know it; empty means what it decided.
     """
@@ -45,9 +46,9 @@ class Choice:
         propensity: probability with which the published allocation chose it, in (0, 1]; 1 for a fallback.
         is_randomised: whether it was drawn; False for a fallback.
         judge_requested: whether this episode should be judged.
-        token: send it back with later calls of the episode; empty for a fallback.
+        token: send it back with later calls of the episode; empty for a fallback and for a decision made here.
         decision: `tenants/{tenant}/decisions/{decision}`; empty for a fallback.
-        reason: the server's DecisionReason without its prefix, or LOCAL_FALLBACK.
+        reason: the DecisionReason without its prefix, or LOCAL_FALLBACK.
         fallback: the server gave no usable answer; this is the local baseline.
         failure: why there was a fallback, e.g. `DEADLINE_EXCEEDED` or `BREAKER_OPEN`; else empty.
         mean: posterior mean in [0, 1] where `best_action` was asked; else None.
