@@ -185,3 +185,49 @@ async def test_a_database_that_is_gone_is_an_error_to_the_sender_and_is_tried_ag
         up = True
         assert await writer.episode_event(TENANT, event("again")) == "RECORDED"
     assert len(rows(database, "SELECT 1 FROM t_writer.decision WHERE episode_id = 'kept'")) == 1
+
+
+async def test_one_bad_row_among_200_tenants_is_refused_alone(database: str) -> None:
+    tenants = [TenantId(f"many-{number}") for number in range(200)]
+    with psycopg.connect(database, autocommit=True) as connection:
+        for tenant in tenants:
+            connection.execute("SELECT control.create_tenant(%s)", (tenant,))
+    writer = GroupWriter(connector(database))
+    bad = writer.outcomes(tenants[77], [outcome("bad", episode="zero \0 byte"), outcome("beside")])
+    sent = [asyncio.ensure_future(writer.outcomes(tenant, [outcome("good")])) for tenant in tenants]
+    beside = asyncio.ensure_future(bad)
+    await asyncio.sleep(0)
+    task = asyncio.create_task(writer.run())
+    assert await asyncio.gather(*sent) == [["RECORDED"]] * 200
+    assert await beside == ["REJECTED", "RECORDED"]
+    assert writer.queued == 0
+    await writer.close()
+    await task
+    stored = "SELECT key FROM t_many_77.outcome ORDER BY key"
+    assert rows(database, stored) == [("beside",), ("good",)]
+
+
+async def test_what_waits_when_the_writer_closes_is_written_and_acknowledged(database: str) -> None:
+    writer = GroupWriter(connector(database), batch_rows=10)
+    sent = [asyncio.ensure_future(writer.outcomes(TENANT, [outcome(f"drained-{i}")])) for i in range(95)]
+    await asyncio.sleep(0)
+    task = asyncio.create_task(writer.run())
+    await writer.close()
+    with pytest.raises(StoreUnavailable):
+        await writer.outcomes(TENANT, [outcome("too-late")])
+    assert await asyncio.gather(*sent) == [["RECORDED"]] * 95
+    await task
+    assert rows(database, "SELECT count(*) FROM t_writer.outcome WHERE key LIKE 'drained-%'") == [(95,)]
+
+
+async def test_many_senders_share_commits(database: str) -> None:
+    commits: list[int] = []
+    async with running(connector(database), committed=lambda rows, _seconds: commits.append(rows)) as writer:
+
+        async def caller(number: int) -> None:
+            for turn in range(20):
+                await writer.outcomes(TENANT, [outcome(f"shared-{number}-{turn}")])
+
+        await asyncio.gather(*(caller(number) for number in range(32)))
+    assert sum(commits) == 640
+    assert len(commits) <= 640 / 4

@@ -28,6 +28,8 @@ class Telemetry:
     _episodes: Counter = field(init=False)
     _errors: Counter = field(init=False)
     _dropped: Counter = field(init=False)
+    _rows: Counter = field(init=False)
+    _commit: Histogram = field(init=False)
     _reported: Counter = field(init=False)
     _watchers: Gauge = field(init=False)
     _mismatches: Counter = field(init=False)
@@ -57,6 +59,10 @@ class Telemetry:
             registry=registry,
         )
         self._watchers = Gauge("kedge_watchers", "Clients that hold vectors to decide by themselves", registry=registry)
+        self._rows = Counter("kedge_rows_committed", "Rows written by group commits", registry=registry)
+        self._commit = Histogram(
+            "kedge_commit_seconds", "Time of one group commit", buckets=_LATENCY_BUCKETS, registry=registry
+        )
         self._mismatches = Counter(
             "kedge_baseline_mismatches",
             "Callers with another baseline than the policy's",
@@ -80,13 +86,13 @@ class Telemetry:
         child.inc()
         self._latency.observe(seconds)
 
-    def outcome(self, tenant: str, status: str) -> None:
-        """Count one outcome by what became of it."""
+    def outcomes(self, tenant: str, status: str, count: int) -> None:
+        """Count outcomes by what became of them."""
         key = ("outcome", tenant, status)
         child = self._bound.get(key)
         if child is None:
             child = self._bound[key] = self._outcomes.labels(tenant, status)
-        child.inc()
+        child.inc(count)
 
     def episode_logged(self, tenant: str, status: str) -> None:
         """Count one episode log by what became of it."""
@@ -108,6 +114,11 @@ class Telemetry:
     def watched(self, connected: Callable[[], int]) -> None:
         """Show how many clients watch, asked whenever somebody reads it."""
         self._watchers.set_function(connected)
+
+    def committed(self, rows: int, seconds: float) -> None:
+        """Count one group commit."""
+        self._rows.inc(rows)
+        self._commit.observe(seconds)
 
     def baseline_mismatch(self, tenant: str) -> None:
         """Count a caller whose own baseline differs."""

@@ -5,6 +5,7 @@ Layout: version byte, key id byte, 16 bytes of HMAC-SHA256, then the decision as
 
 import hashlib
 import hmac
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -16,6 +17,8 @@ from kedge_bandit.domain.errors import InvalidToken
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
 
+MAX_REMEMBERED: Final = 4_096
+"""Tokens whose decisions are remembered."""
 _VERSION: Final = 1
 _MAC_BYTES: Final = 16
 _HEAD_BYTES: Final = 2 + _MAC_BYTES
@@ -36,6 +39,7 @@ class HmacTokens:
             raise ValueError("give at least one token key: id 0 to 255, secret of at least 32 bytes")
         self._macs = {key_id: _Mac(secret) for key_id, secret in keys.items()}
         self._newest = max(keys)
+        self._verified: OrderedDict[bytes, Decision] = OrderedDict()
 
     def sign(self, decision: Decision) -> bytes:
         """Make the token of a decision; about 600 bytes, without the context itself."""
@@ -69,9 +73,22 @@ class HmacTokens:
     def read(self, token: bytes, *, tenant: TenantId) -> Decision:
         """Read a decision back; its context is None.
 
+        An episode sends its token with its log and with every outcome, so the last ones are remembered.
+
         Raises:
             InvalidToken: not ours, altered, of a removed key, or of another tenant.
         """
+        decision = self._verified.get(token)
+        if decision is None:
+            decision = self._verify(token)
+            if len(self._verified) >= MAX_REMEMBERED:
+                self._verified.popitem(last=False)
+            self._verified[token] = decision
+        if decision.tenant != tenant:
+            raise InvalidToken("the decision token belongs to another tenant: use the key of the tenant that decided")
+        return decision
+
+    def _verify(self, token: bytes) -> Decision:
         mac = self._macs.get(token[1]) if _HEAD_BYTES < len(token) <= _MAX_BYTES and token[0] == _VERSION else None
         body = token[_HEAD_BYTES:]
         if mac is None or not hmac.compare_digest(token[2:_HEAD_BYTES], mac(token[:2] + body)):
@@ -79,11 +96,9 @@ class HmacTokens:
                 "the decision token is not one of ours: send back exactly the bytes that Decide answered"
             )
         fields = orjson.loads(body)
-        if fields[0] != tenant:
-            raise InvalidToken("the decision token belongs to another tenant: use the key of the tenant that decided")
         available = fields[8]
         return Decision(
-            tenant=tenant,
+            tenant=TenantId(fields[0]),
             policy=PolicyName(fields[1]),
             decision_id=DecisionId(fields[2]),
             episode_id=EpisodeId(fields[3]),

@@ -8,12 +8,20 @@ from datetime import datetime
 from kedge_bandit.application.ports import Clock, EpisodeEvent, OutcomeEvent, RowWriter, Snapshot, TokenSigner
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.episode import Trajectory
-from kedge_bandit.domain.errors import BatchTooLarge, IdempotencyConflict, InvalidToken, InvalidValue, KedgeError
+from kedge_bandit.domain.errors import (
+    BatchTooLarge,
+    IdempotencyConflict,
+    InvalidName,
+    InvalidToken,
+    InvalidValue,
+    KedgeError,
+)
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId, made_at, text_id
 from kedge_bandit.domain.outcome import Outcome, check_observed_time
 from kedge_bandit.domain.settlement import EXPIRY
 
 MAX_OUTCOMES = 500
+MAX_ACTION_KEY_CHARACTERS = 256
 RECORDED, DUPLICATE, CONFLICT, LATE, REJECTED = "RECORDED", "DUPLICATE", "CONFLICT", "LATE", "REJECTED"
 
 
@@ -59,6 +67,9 @@ class Recorded:
     error: KedgeError | None = None
 
 
+_WRITTEN = {status: Recorded(status) for status in (RECORDED, DUPLICATE)}
+
+
 @dataclass(frozen=True, slots=True)
 class RecordEpisode:
     """Write what was said about an episode."""
@@ -95,7 +106,7 @@ class RecordEpisode:
                 episode_id=episode_id,
                 source=report.source,
                 decision_id=decision.decision_id if decision is not None else report.decision_id,
-                served_action=report.served_action or None,
+                served_action=_served(report.served_action),
                 trajectory=report.trajectory,
                 decision=decision,
             ),
@@ -161,9 +172,18 @@ class RecordOutcomes:
             policy=policy,
             episode_id=episode_id,
             decision_id=decision.decision_id if decision is not None else report.decision_id,
-            served_action=report.served_action or None,
+            served_action=_served(report.served_action),
             decision=decision,
         )
+
+
+def _served(action_key: str) -> str | None:
+    """Bound an action key that is stored as it comes; the worker finds out whether the policy has it."""
+    if len(action_key) > MAX_ACTION_KEY_CHARACTERS or "\0" in action_key:
+        raise InvalidName(
+            "served_action_key", action_key[:40], f"at most {MAX_ACTION_KEY_CHARACTERS} characters, none of them zero"
+        )
+    return action_key or None
 
 
 def _recorded(event: OutcomeEvent, status: str, now: datetime) -> Recorded:
@@ -173,7 +193,7 @@ def _recorded(event: OutcomeEvent, status: str, now: datetime) -> Recorded:
         return Recorded(CONFLICT, IdempotencyConflict(event.outcome.key))
     if status == REJECTED:
         return Recorded(REJECTED, InvalidValue("the outcome", "not storable", "text without zero characters"))
-    return Recorded(status)
+    return _WRITTEN[status]
 
 
 def rater_hash(tenant: TenantId, rater_id: str) -> str:

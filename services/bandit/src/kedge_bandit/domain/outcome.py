@@ -96,7 +96,7 @@ class Outcome:
     Exactly one of `value`, `edit_distance` and `absent` is set.
 
     Attributes:
-        key: idempotency key, 1 to 128 characters; within a tenant one key stands for one outcome.
+        key: idempotency key, 1 to 128 characters, none of them zero; within a tenant one key stands for one outcome.
         signal: the component it speaks about.
         source: principal that sent it, taken from the credential, 1 to 128 characters.
         observed_time: when it was observed; any aware time, kept as UTC.
@@ -128,14 +128,15 @@ class Outcome:
     veto_reason: VetoReason | None = None
 
     def __post_init__(self) -> None:
-        for name, text in (("key", self.key), ("source", self.source)):
-            if not 1 <= len(text) <= MAX_TEXT_LENGTH:
-                raise self._invalid(name, f"must have 1 to {MAX_TEXT_LENGTH} characters")
-        if self.observed_time.utcoffset() is None:
-            raise self._invalid("observed_time", "must carry a time zone")
-        object.__setattr__(self, "observed_time", self.observed_time.astimezone(UTC))
-        given = sum(fact is not None for fact in (self.value, self.edit_distance, self.absent))
-        if given != 1:
+        if not 1 <= len(self.key) <= MAX_TEXT_LENGTH or "\0" in self.key:
+            raise self._invalid("key", f"must have 1 to {MAX_TEXT_LENGTH} characters, none of them zero")
+        if not 1 <= len(self.source) <= MAX_TEXT_LENGTH:
+            raise self._invalid("source", f"must have 1 to {MAX_TEXT_LENGTH} characters")
+        if self.observed_time.tzinfo is not UTC:
+            if self.observed_time.utcoffset() is None:
+                raise self._invalid("observed_time", "must carry a time zone")
+            object.__setattr__(self, "observed_time", self.observed_time.astimezone(UTC))
+        if (self.value is not None) + (self.edit_distance is not None) + (self.absent is not None) != 1:
             raise self._invalid("value", "must be a number or ABSENT with a reason, exactly one of them")
         if self.value is not None:
             object.__setattr__(self, "value", self._number("value", self.value, *_RANGE[self.signal]))

@@ -1,5 +1,6 @@
 """Serve FeedbackService."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from kedge.bandit.v1 import error_reason_pb2, feedback_service_pb2, feedback_service_pb2_grpc, outcome_pb2
@@ -16,6 +17,7 @@ _STATUS = {
     name: outcome_pb2.OutcomeStatus.Value(f"OUTCOME_STATUS_{name}")
     for name in ("RECORDED", "DUPLICATE", "CONFLICT", "LATE", "REJECTED")
 }
+_PLAIN = {name: feedback_service_pb2.OutcomeResult(status=number) for name, number in _STATUS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,14 @@ class FeedbackServicer(feedback_service_pb2_grpc.FeedbackServiceServicer):
         source = principal.actor.name
         reports = [outcome_report(message, tenant=tenant, source=source) for message in request.outcomes]
         recorded = await self.record(tenant, reports)
-        for item in recorded:
-            self.telemetry.outcome(tenant, item.status)
+        for status, count in Counter(item.status for item in recorded).items():
+            self.telemetry.outcomes(tenant, status, count)
         return feedback_service_pb2.RecordOutcomesResponse(results=[_result(item) for item in recorded])
 
 
 def _result(item: Recorded) -> feedback_service_pb2.OutcomeResult:
     if item.error is None:
-        return feedback_service_pb2.OutcomeResult(status=_STATUS[item.status])
+        return _PLAIN[item.status]
     return feedback_service_pb2.OutcomeResult(
         status=_STATUS[item.status],
         error_reason=error_reason_pb2.ErrorReason.Value(f"ERROR_REASON_{item.error.reason}"),

@@ -1,7 +1,7 @@
 """Map decisions, outcomes and episodes between the wire and the domain. Policies are mapped in `wire_policy`."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,6 +18,7 @@ from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.outcome import AbsentReason, Outcome, Provenance, SignalKind, VetoReason
 from kedge_bandit.domain.published import Allocation
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _K = TypeVar("_K", bound=int)
 _T = TypeVar("_T")
 
@@ -49,8 +50,8 @@ def timestamp(time: datetime) -> Timestamp:
 def moment(stamp: Timestamp, *, field: str) -> datetime:
     """Read a time. Raises InvalidValue outside the years 1 to 9999."""
     try:
-        return stamp.ToDatetime(UTC)
-    except (ValueError, OverflowError) as error:
+        return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+    except OverflowError as error:
         raise InvalidValue(field, "outside the years 1 to 9999", "a timestamp in range") from error
 
 
@@ -109,10 +110,11 @@ def _outcome_report(message: outcome_pb2.Outcome, tenant: TenantId, source: str)
 
 
 def _outcome(message: outcome_pb2.Outcome, signal: SignalKind, tenant: TenantId, source: str) -> Outcome:
-    absent = message.WhichOneof("observation") == "absent"
+    observation = message.WhichOneof("observation")
+    absent = observation == "absent"
     provenance = _known(_PROVENANCE, message.provenance, "provenance") if message.provenance else None
     edited = provenance is Provenance.EDITED and not absent
-    value = message.value if message.WhichOneof("observation") == "value" else None
+    value = message.value if observation == "value" else None
     return Outcome(
         key=message.idempotency_key,
         signal=signal,

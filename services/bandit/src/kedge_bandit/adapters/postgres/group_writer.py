@@ -6,10 +6,10 @@ that row alone is refused. Tenants take turns in a batch, and none may fill the 
 """
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -17,7 +17,6 @@ import structlog
 
 from kedge_bandit.adapters.postgres.rows import (
     RECORDED,
-    REJECTED,
     Batch,
     Row,
     decision_row,
@@ -25,7 +24,7 @@ from kedge_bandit.adapters.postgres.rows import (
     outcome_row,
     waiting_decision,
 )
-from kedge_bandit.adapters.postgres.write_queue import Waiting, WriteQueue
+from kedge_bandit.adapters.postgres.write_queue import Waiting, WriteQueue, single_rows
 from kedge_bandit.application.ports import EpisodeEvent, OutcomeEvent
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.errors import InvalidValue, QueueFull, StoreUnavailable, TenantDenied
@@ -34,6 +33,12 @@ from kedge_bandit.domain.identifiers import TenantId
 _CALL = "SELECT control.write_batch(%s::jsonb)"
 _RETRY_SECONDS = 0.1
 _KNOWN_DECISIONS = 100_000
+_RATE_SECONDS = 0.05
+"""Over which the rate of senders is averaged."""
+_WORTH_A_PAUSE = 4
+"""Senders that must be expected within the pace."""
+_QUIET_SECONDS = 0.002
+"""Without a new sender for so long, all who could have come are here."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +53,8 @@ class GroupWriter:
         capacity_bytes: bytes of the former, likewise.
         linger: seconds that decisions nobody waits for may gather before they are written; a commit costs about as
             much CPU as five decisions however few rows it has.
-        pace: seconds from the begin of a commit to the begin of the next while several senders wait. A commit costs the
-            same for one row as for ten, and without the pause a fast disk would make each row a commit of its own.
+        pace: most seconds from the begin of a commit to the begin of the next while many senders come. A commit costs
+            as much for one row as for ten, and on a fast disk each row would become a commit of its own.
         batch_rows, batch_bytes: of one commit, about.
         dropped: called with the number of decisions that were dropped.
         committed: called after each commit with its rows and seconds.
@@ -62,7 +67,7 @@ class GroupWriter:
         capacity: int = 50_000,
         capacity_bytes: int = 128 * 1024 * 1024,
         linger: float = 0.1,
-        pace: float = 0.004,
+        pace: float = 0.008,
         batch_rows: int = 1_000,
         batch_bytes: int = 8 * 1024 * 1024,
         dropped: Callable[[int], None] = lambda _count: None,
@@ -80,7 +85,7 @@ class GroupWriter:
         self._unwritten = 0
         self._queue = WriteQueue(rows=capacity, size=capacity_bytes)
         self._began = 0.0
-        self._crowded = False
+        self._rate = 0.0
         self._wake = asyncio.Event()
         self._urgent = asyncio.Event()
         self._closing = False
@@ -91,11 +96,6 @@ class GroupWriter:
     def queued(self) -> int:
         """Rows that wait, decisions included."""
         return self._queue.rows + self._unwritten
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes of the rows whose senders wait."""
-        return self._queue.size
 
     def decision(self, decision: Decision) -> None:
         """Take a decision without waiting."""
@@ -156,7 +156,7 @@ class GroupWriter:
         self._urgent.set()
 
     async def _gather(self) -> None:
-        """Let more rows come: decisions alone for `linger`, senders who are not alone until `pace` is over."""
+        """Let more rows come: decisions alone for `linger`, those of many senders for `pace` or until it is quiet."""
         if self._closing:
             return
         if not self._queue.senders:
@@ -166,9 +166,14 @@ class GroupWriter:
                     await self._urgent.wait()
             except TimeoutError:
                 return
-        pause = self._began + self._pace - time.monotonic()
-        if pause > 0 and (self._crowded or self._queue.senders > 1):
-            await asyncio.sleep(pause)
+        if self._rate * self._pace < _WORTH_A_PAUSE:
+            return
+        end = self._began + self._pace
+        while (left := end - time.monotonic()) > 0 and self._queue.rows < self._batch_rows:
+            senders = self._queue.senders
+            await asyncio.sleep(min(left, _QUIET_SECONDS))
+            if self._queue.senders == senders:
+                return
 
     def _take(self) -> tuple[list[Decision], list[Waiting]]:
         """Take a batch; decisions leave half of it to senders who wait."""
@@ -177,7 +182,9 @@ class GroupWriter:
         waiting = self._queue.take(rows=self._batch_rows - len(decisions), size=self._batch_bytes)
         if not self._queue.senders and not self._decisions and not self._closing:
             self._wake.clear()
-        self._began, self._crowded = time.monotonic(), len(waiting) > 1
+        now = time.monotonic()
+        self._rate = self._rate * math.exp((self._began - now) / _RATE_SECONDS) + len(waiting) / _RATE_SECONDS
+        self._began = now
         return decisions, waiting
 
     async def _write(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
@@ -227,7 +234,7 @@ class GroupWriter:
 
     async def _split(self, decisions: list[Decision], waiting: list[Waiting], error: psycopg.DataError) -> None:
         """Halve a refused batch; a row that stands alone is refused by itself."""
-        units: list[Decision | Waiting] = [*decisions, *_single_rows(waiting)]
+        units: list[Decision | Waiting] = [*decisions, *single_rows(waiting)]
         if len(units) == 1:
             unit = units[0]
             log.warning("row.refused", sqlstate=error.sqlstate)
@@ -265,31 +272,3 @@ class GroupWriter:
         if self._decisions:
             self._wake.set()
         await asyncio.sleep(_RETRY_SECONDS)
-
-
-def _single_rows(waiting: list[Waiting]) -> list[Waiting]:
-    """Give every row a future of its own; the sender's is answered when all of its rows are."""
-    singles: list[Waiting] = []
-    for item in waiting:
-        if len(item.rows) == 1:
-            singles.append(item)
-            continue
-        parts = [
-            Waiting(item.tenant, [row], item.decisions if i == 0 else [], asyncio.get_running_loop().create_future())
-            for i, row in enumerate(item.rows)
-        ]
-        gathered = asyncio.gather(*(part.answer for part in parts), return_exceptions=True)
-        gathered.add_done_callback(partial(_answer_all, item))
-        singles.extend(parts)
-    return singles
-
-
-def _answer_all(item: Waiting, gathered: "asyncio.Future[list[list[str] | BaseException]]") -> None:
-    if item.answer.done():
-        return
-    results = gathered.result()
-    lost = next((result for result in results if isinstance(result, StoreUnavailable | TenantDenied)), None)
-    if lost is not None:
-        item.answer.set_exception(lost)
-        return
-    item.answer.set_result([REJECTED if isinstance(result, BaseException) else result[0] for result in results])

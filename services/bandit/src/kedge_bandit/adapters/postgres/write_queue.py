@@ -4,9 +4,11 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from kedge_bandit.adapters.postgres.rows import Row
+from kedge_bandit.adapters.postgres.rows import REJECTED, Row
 from kedge_bandit.domain.decision import Decision
+from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
 
 
@@ -97,3 +99,31 @@ class WriteQueue:
             del self._held[waiting.tenant]
         self.rows -= len(waiting.rows)
         self.size -= waiting.size
+
+
+def single_rows(waiting: list[Waiting]) -> list[Waiting]:
+    """Give every row a future of its own; the sender's is answered when all of its rows are."""
+    singles: list[Waiting] = []
+    for item in waiting:
+        if len(item.rows) == 1:
+            singles.append(item)
+            continue
+        parts = [
+            Waiting(item.tenant, [row], item.decisions if i == 0 else [], asyncio.get_running_loop().create_future())
+            for i, row in enumerate(item.rows)
+        ]
+        gathered = asyncio.gather(*(part.answer for part in parts), return_exceptions=True)
+        gathered.add_done_callback(partial(_answer_all, item))
+        singles.extend(parts)
+    return singles
+
+
+def _answer_all(item: Waiting, gathered: "asyncio.Future[list[list[str] | BaseException]]") -> None:
+    if item.answer.done():
+        return
+    results = gathered.result()
+    lost = next((result for result in results if isinstance(result, StoreUnavailable | TenantDenied)), None)
+    if lost is not None:
+        item.answer.set_exception(lost)
+        return
+    item.answer.set_result([REJECTED if isinstance(result, BaseException) else result[0] for result in results])
