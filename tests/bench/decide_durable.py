@@ -1,7 +1,7 @@
 """Measure Decide of a durable tenant, which answers after its commit, against Echo on the same server object."""
 
 from tests.bench.decide import FLIGHT, RATE, SEED, measured
-from tests.bench.figures import Bar, Control, Report, Row, Setting
+from tests.bench.figures import Bar, Report, Row, Setting
 
 RPS_BAR, SYNCS_BAR = Bar(at_least=0.60), Bar(at_most=5.0)
 
@@ -18,5 +18,4 @@ def decide_durable(setting: Setting) -> Report:
         Row.of_rounds("one fdatasync", bench.fdatasync, unit="ms"),
         *bench.plain_rows(lost),
     ]
-    controls = [*bench.controls, Control("fdatasync, p50", bench.fdatasync)]
-    return Report(rows=rows, controls=controls, notes=bench.notes(), seeds=[SEED])
+    return Report(rows=rows, controls=bench.controls, notes=bench.notes(), seeds=[SEED])

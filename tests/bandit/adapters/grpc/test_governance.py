@@ -122,6 +122,9 @@ async def test_an_override_restricts_and_never_loosens(administered: Administere
     it.override["file"] = Mode.BYPASS
     read = await mode(it, policy)
     assert (read.mode, read.effective_mode, read.decided_by) == (APPLY, BYPASS, "file")
+    wanted = policy_service_pb2.GetPolicyStatusRequest(name=policy)
+    status = await it.policies.GetPolicyStatus(wanted, metadata=it.operator)
+    assert (status.effective_mode, status.warnings[0]) == (BYPASS, "file says BYPASS, from outside the database")
 
 
 async def test_a_person_lets_learning_go_on_after_an_alarm_of_the_self_check(administered: Administered) -> None:

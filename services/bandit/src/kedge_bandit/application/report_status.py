@@ -42,8 +42,10 @@ class ReportStatus:
             policy = await ledger.policies.get(name)
             modes = (policy.mode, await ledger.policies.tenant_mode(), await ledger.policies.global_mode())
             learned = await ledger.policies.learned(name, with_cells=with_cells)
-        effective = most_restrictive((*modes, self.override(tenant, name)))
-        warnings = (*warnings_of(policy.spec), *look_at(policy, learned))
+        outside = {by: mode for by, mode in self.override.levels(tenant, name).items() if mode.restriction}
+        effective = most_restrictive((*modes, *outside.values()))
+        restricted = (f"{by} says {mode}, from outside the database" for by, mode in outside.items())
+        warnings = (*restricted, *warnings_of(policy.spec), *look_at(policy, learned))
         return PolicyStatus(policy, effective, learned, warnings, effective_per_cell(policy, learned))
 
 

@@ -85,5 +85,8 @@ def _name(tenant: str, policy: str, *, everything: bool) -> str:
 
 def _answer(name: str, modes: Any, *, as_json: bool) -> None:
     own, effective = (enum_text(policy_pb2.Mode.DESCRIPTOR, number) for number in (modes.mode, modes.effective_mode))
-    line = f"{name} is {own}" + ("" if own == effective else f", effectively {effective}")
+    by = getattr(modes, "decided_by", "")
+    line = f"{name} is {own}"
+    if own != effective:
+        line += f", effectively {effective}" + (f", by {by}" if by else "")
     answer({"name": name, **document_of(modes)}, lambda out: out.print(line, highlight=False), as_json=as_json)
