@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.advice import warnings_of
+from kedge_bandit.domain.arm_caps import NEW_ARM_CAP
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.errors import ArmNotFound, ExplorationRefused, IllegalTransition, InvalidPolicy, ReasonRequired
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.lifecycle import (
-    NEW_ARM_CAP,
     ArmPointer,
     create,
     freeze,
@@ -163,6 +163,25 @@ def test_other_content_under_a_name_is_another_arm_and_retires_the_old_one() -> 
     assert (event.verb, event.payload["retired"]) == ("arm.added", LARGE.arm_id)
     assert policy.spec.exploration.arm_caps == {newer.arm_id: NEW_ARM_CAP}
     assert policy.configuration_version == 2
+
+
+def test_an_arm_that_is_put_later_starts_under_a_cap_which_stays_until_another_is_stated() -> None:
+    policy = fresh()
+    newer = replace(LARGE, name="newer", content="provider/newer")
+    joined, _ = replace_spec(policy, replace(policy.spec, arms=(*policy.spec.arms, newer)), change())
+    assert joined.spec.exploration.arm_caps == {newer.arm_id: NEW_ARM_CAP}
+
+    again = replace(joined.spec, exploration=replace(joined.spec.exploration, arm_caps={}))
+    assert with_history(joined, again) == joined.spec
+    stated = replace(joined.spec, exploration=replace(joined.spec.exploration, arm_caps={newer.arm_id: 1.0}))
+    assert replace_spec(joined, stated, change())[0].spec.exploration.arm_caps == {newer.arm_id: 1.0}
+
+
+def test_a_new_baseline_starts_under_no_cap() -> None:
+    policy = fresh()
+    newer = replace(LARGE, name="newer", content="provider/newer")
+    spec = replace(policy.spec, arms=(*policy.spec.arms, newer), baseline={Dimension.MODEL_ROUTE: "newer"})
+    assert replace_spec(policy, spec, change())[0].spec.exploration.arm_caps == {}
 
 
 def test_a_new_arm_never_gets_a_cap_under_the_slices_share() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from kedge_bandit.domain.allocation import check_exploration
+from kedge_bandit.domain.arm_caps import new_cap, unstated_caps
 from kedge_bandit.domain.audit import AuditEvent, Fact
 from kedge_bandit.domain.change import Change, subject_of
 from kedge_bandit.domain.dimension import Arm, Dimension
@@ -13,9 +14,6 @@ from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import AUTO, Policy, PolicySpec
 from kedge_bandit.domain.switch import QuarantineChoice, check_freeze, check_set_mode, check_unfreeze
-
-NEW_ARM_CAP = 0.05
-"""Largest probability of the actions of an arm that joined a policy later; raised by configuring another cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,18 @@ def replace_spec(policy: Policy, spec: PolicySpec, change: Change) -> Move:
 
 
 def with_history(policy: Policy, spec: PolicySpec) -> PolicySpec:
-    """Complete a new spec with the policy's tombstones and the reward's version; an equal result changes nothing."""
+    """Complete a new spec with the policy's tombstones, the reward's version and caps that it does not state.
+
+    An arm that is new to the policy starts under a cap of `NEW_ARM_CAP`, unless it is the baseline's; one that is not
+    keeps its cap. An equal result changes nothing.
+    """
     kept = {(arm.dimension, arm.arm_id) for arm in spec.arms}
     gone = tuple(_tombstone(arm) for arm in policy.spec.arms if (arm.dimension, arm.arm_id) not in kept)
     old = policy.spec.reward
     same = replace(spec.reward, version=old.version)
     reward = same if same == old else replace(spec.reward, version=old.version + 1)
-    return replace(spec, arms=(*spec.arms, *gone), reward=reward)
+    exploration = replace(spec.exploration, arm_caps=unstated_caps(policy, spec) | spec.exploration.arm_caps)
+    return replace(spec, arms=(*spec.arms, *gone), reward=reward, exploration=exploration)
 
 
 def stage(policy: Policy, change: Change, *, floor: float, uniform_slice: float | None = None) -> Move:
@@ -179,7 +182,8 @@ def upsert_arm(policy: Policy, arm: Arm, change: Change) -> Move:
         arms[places[0]] = replace(arm, retired=False)
     else:
         arms.append(replace(arm, retired=False))
-        caps[arm.arm_id] = _new_cap(policy, arms)
+        actions = len(replace(policy.spec, arms=tuple(arms)).actions)
+        caps[arm.arm_id] = new_cap(policy.spec.exploration, actions)
     exploration = replace(policy.spec.exploration, arm_caps=caps)
     spec = replace(policy.spec, arms=tuple(arms), exploration=exploration)
     facts: dict[str, Fact] = {
@@ -229,13 +233,6 @@ def _check(spec: PolicySpec) -> None:
     check_exploration(
         floor=exploration.floor, uniform_slice=exploration.uniform_slice, actions=len(spec.actions), caps=caps
     )
-
-
-def _new_cap(policy: Policy, arms: list[Arm]) -> float:
-    """Cap a new arm, at no less than the slice's own share, under which no cap may lie."""
-    exploration = policy.spec.exploration
-    actions = len(replace(policy.spec, arms=tuple(arms)).actions)
-    return max(NEW_ARM_CAP, (1.0 - exploration.floor) * exploration.uniform_slice / actions)
 
 
 def _tombstone(arm: Arm) -> Arm:
