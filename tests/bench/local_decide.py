@@ -20,7 +20,7 @@ from tests.bench.http2_load import Headers, closed_loop, percentile
 SEED = 20260311
 EPISODES = 100_000
 ROUNDS = 5
-LOT = 2_000
+LOT = 10_000
 WARM_UP = 5_000
 SHAPE = (8, 8)
 DRAIN_SECONDS = 60.0

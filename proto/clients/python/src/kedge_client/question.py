@@ -1,5 +1,6 @@
 """Say what one decision is asked for: the same, whether it is decided here or by the server."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -25,14 +26,15 @@ PLAIN: Final = Wish()
 
 
 class Question(NamedTuple):
-    """One request for a decision, checked and copied. A tuple, because one is made in every local decision.
+    """One request for a decision, checked; a tuple, because one is made in every local decision.
 
     Attributes:
         request_id: empty where the caller gave none.
+        categories: the caller's own, who may change them later.
     """
 
     episode_id: str
     request_id: str
-    categories: dict[str, str]
+    categories: Mapping[str, str]
     numbers: dict[str, float]
     wish: Wish

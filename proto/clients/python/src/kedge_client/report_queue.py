@@ -159,12 +159,11 @@ def decision_message(policy: str, made: Made) -> Decision:
         policy: `tenants/{tenant}/policies/{policy}`.
         made: the decision.
     """
-    question = made.question
     message = Decision(
         name=_name(policy, made),
         policy=policy,
-        episode_id=question.episode_id,
-        request_id=question.request_id or made.decision_id,
+        episode_id=made.episode_id,
+        request_id=made.request_id or made.decision_id,
         bucket=made.bucket,
         action_key=made.action_key,
         propensity=made.propensity,
@@ -179,8 +178,11 @@ def decision_message(policy: str, made: Made) -> Decision:
         shadow_action_key=made.shadow_key,
         available_action_keys=made.available,
     )
-    message.context.categories.update(question.categories)
-    message.context.numbers.update(question.numbers)
+    for name, value in made.features.items():
+        if isinstance(value, str):
+            message.context.categories[name] = value
+        else:
+            message.context.numbers[name] = value
     message.decision_time.FromMilliseconds(made.milliseconds)
     return message
 

@@ -108,7 +108,7 @@ def question(
     in_tool_loop: bool,
     no_exploration: bool,
 ) -> Question:
-    """Check and copy what is asked.
+    """Check what is asked.
 
     Raises:
         ValueError: an id is empty or something has the wrong type.
@@ -128,7 +128,7 @@ def question(
     return Question(
         checked_id("episode_id", episode_id),
         "" if request_id is None else checked_id("request_id", request_id),
-        dict(categories),
+        categories,
         floats,
         wish,
     )
