@@ -4,11 +4,15 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from kedge.bandit.v1 import decision_pb2, episode_pb2, governance_service_pb2
 from kedge_client import Arm, Baseline, Choice, Kedge
@@ -116,6 +120,31 @@ def test_an_allocation_that_is_published_reaches_all(replicas: list[Services]) -
     log(replicas[2], decided, "learned")
     for services, before in zip(replicas, served, strict=True):
         wait_for(partial(is_newer, services, before), "the new allocation")
+
+
+def test_without_its_store_every_replica_serves_the_baseline_until_it_is_back(
+    fleet: Stack, replicas: list[Services], postgres_url: str
+) -> None:
+    before = [fleet.pid(name) for name in fleet.servers]
+    with psycopg.connect(postgres_url, autocommit=True) as server, store_gone(server, fleet):
+        for services in replicas:
+            wait_for(partial(is_answered, services, decision_pb2.DECISION_REASON_STALE), "the lease to end")
+    for services in replicas:
+        wait_for(partial(is_answered, services, decision_pb2.DECISION_REASON_DRAWN), "the replica to recover")
+    assert [fleet.pid(name) for name in fleet.servers] == before
+
+
+@contextmanager
+def store_gone(server: psycopg.Connection[tuple[Any, ...]], fleet: Stack) -> Iterator[None]:
+    """Let nobody into the service's database, and put those out that are in."""
+    name = urlsplit(fleet.database_url).path.removeprefix("/")
+    allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    server.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+    try:
+        server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        yield
+    finally:
+        server.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
 
 
 @dataclass(slots=True)
