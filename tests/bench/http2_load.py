@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -62,7 +63,7 @@ def closed_loop(
     address: tuple[str, int], headers: "Headers", bodies: Sequence[bytes], *, shape: tuple[int, int]
 ) -> Measured:
     """Keep `shape` = (connections, requests in flight on each) until every body was answered."""
-    connections = [_Connection(address, headers) for _ in range(shape[0])]
+    connections = [Connection(address, headers) for _ in range(shape[0])]
     measured, waiting = Measured(), iter(bodies)
     try:
         began, cpu_began = time.perf_counter(), time.process_time()
@@ -88,7 +89,7 @@ def fixed_rate(
     address: tuple[str, int], headers: "Headers", bodies: Sequence[bytes], *, rate: float, connections: int
 ) -> Measured:
     """Send `rate` requests a second whatever comes back; latency counts from the time a request was due."""
-    opened = [_Connection(address, headers) for _ in range(connections)]
+    opened = [Connection(address, headers) for _ in range(connections)]
     measured, sent = Measured(), 0
     try:
         began, cpu_began = time.perf_counter(), time.process_time()
@@ -112,7 +113,7 @@ def fixed_rate(
     return measured
 
 
-def _record(measured: Measured, done: "_Answer") -> None:
+def _record(measured: Measured, done: "Answer") -> None:
     if _OK in done.trailers:
         measured.latencies.append(done.seconds)
         measured.answers.append(bytes(done.data[_MESSAGE.size :]))
@@ -120,10 +121,8 @@ def _record(measured: Measured, done: "_Answer") -> None:
         measured.failures.append(done.trailers)
 
 
-def _readable(
-    connections: list["_Connection"], timeout: float, *, is_silence_wrong: bool = True
-) -> list["_Connection"]:
-    ready: list[_Connection] = select.select(connections, (), (), timeout)[0]
+def _readable(connections: list["Connection"], timeout: float, *, is_silence_wrong: bool = True) -> list["Connection"]:
+    ready: list[Connection] = select.select(connections, (), (), timeout)[0]
     if not ready and is_silence_wrong:
         raise LoadError(f"no answer for {timeout:g} s")
     return ready
@@ -160,23 +159,24 @@ def _text(text: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Answer:
+class Answer:
     sent: float
     data: bytearray = field(default_factory=bytearray)
     trailers: bytes = b""
     seconds: float = 0.0
 
 
-class _Connection:
+class Connection:
     """One HTTP/2 connection with many streams. Reads what a gRPC server sends and refuses the rest."""
 
     def __init__(self, address: tuple[str, int], headers: Headers) -> None:
         self._socket = socket.create_connection(address)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._headers, self._block = headers.first, headers.later
-        self._open: dict[int, _Answer] = {}
+        self._open: dict[int, Answer] = {}
         self._next_stream = 1
         self._window = 65_535
+        self._held: deque[tuple[bytes, float]] = deque()
         self._unread = b""
         settings = struct.pack(
             ">HIHIHI", _HEADER_TABLE_SIZE, 0, _INITIAL_WINDOW, _LARGE, _MAX_FRAME, 2**24 - 1
@@ -192,13 +192,19 @@ class _Connection:
         self._socket.close()
 
     def put(self, body: bytes, sent: float) -> None:
-        """Queue one request; `flush` sends it."""
+        """Queue one request; `flush` sends it, as soon as the server's flow-control window admits it."""
+        self._held.append((body, sent))
+        self._release()
+
+    def _release(self) -> None:
+        while self._held and len(self._held[0][0]) + _MESSAGE.size <= self._window:
+            self._send(*self._held.popleft())
+
+    def _send(self, body: bytes, sent: float) -> None:
         stream = self._next_stream
         self._next_stream += 2
         self._window -= len(body) + _MESSAGE.size
-        if self._window < 0:
-            raise LoadError("the server's flow-control window is used up")
-        self._open[stream] = _Answer(sent)
+        self._open[stream] = Answer(sent)
         self._out.append(_frame(_HEADERS, _END_HEADERS, stream, self._headers))
         self._out.append(_frame(_DATA, _END_STREAM, stream, _MESSAGE.pack(0, len(body)) + body))
         self._headers = self._block
@@ -208,14 +214,14 @@ class _Connection:
             self._socket.sendall(b"".join(self._out))
             self._out.clear()
 
-    def receive(self) -> list[_Answer]:
+    def receive(self) -> list[Answer]:
         """Read what is there; give the answers that are complete."""
         chunk = self._socket.recv(1 << 18)
         if not chunk:
             raise LoadError("the server closed the connection")
         now = time.perf_counter()
         buffer = self._unread + chunk
-        done: list[_Answer] = []
+        done: list[Answer] = []
         at, end = 0, len(buffer)
         while end - at >= 9:
             high, low, kind, flags, stream = _FRAME.unpack_from(buffer, at)
@@ -229,7 +235,7 @@ class _Connection:
             answer.seconds = now - answer.sent
         return done
 
-    def _take(self, kind: int, flags: int, stream: int, payload: bytes, done: list[_Answer]) -> None:
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes, done: list[Answer]) -> None:
         if kind in (_DATA, _HEADERS):
             if flags & _PADDED:
                 raise LoadError("a padded frame, which a gRPC server does not send")
@@ -246,7 +252,8 @@ class _Connection:
             self._out.append(_frame(_PING, _ACK, 0, payload))
         elif kind == _WINDOW_UPDATE and stream == 0:
             self._window += int.from_bytes(payload)
-        elif kind == _RST_STREAM:
+            self._release()
+        elif kind == _RST_STREAM and stream in self._open:  # else the answer came before the request had been read
             answer = self._open.pop(stream)
             answer.trailers = b"RST_STREAM " + payload
             done.append(answer)

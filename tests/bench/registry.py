@@ -1,24 +1,41 @@
 """List the benches: one file and one line each."""
 
+from importlib import import_module
+
 from tests.bench.beta_regret import beta_regret
 from tests.bench.decide import decide
 from tests.bench.decide_durable import decide_durable
 from tests.bench.drift import drift
 from tests.bench.exact_p import exact_p
-from tests.bench.figures import Bench
+from tests.bench.figures import Bench, Report, Setting
 from tests.bench.local_decide import local_decide
 from tests.bench.ofrep import ofrep
+from tests.bench.outcomes import outcomes
 from tests.bench.reward_masks import reward_masks
 from tests.bench.routing import routing
+
+
+def _with_peers(name: str) -> Bench:
+    """Import a bench when it is run, because only `make bench` installs the peers that it needs."""
+
+    def run(setting: Setting) -> Report:
+        bench: Bench = getattr(import_module(f"tests.bench.{name}"), name)
+        return bench(setting)
+
+    return run
+
 
 BENCHES: dict[str, Bench] = {
     "exact_p": exact_p,
     "beta_regret": beta_regret,
     "drift": drift,
+    "peers": _with_peers("peers"),
+    "pairs": _with_peers("pairs"),
     "routing": routing,
     "reward_masks": reward_masks,
     "decide": decide,
     "decide_durable": decide_durable,
     "local_decide": local_decide,
     "ofrep": ofrep,
+    "outcomes": outcomes,
 }
