@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from kedge_bandit.adapters.flags.own import OwnProvider
+from kedge_bandit.adapters.flags.own import OwnProvider, flag_of
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.rest.ofrep import MAX_BODY_BYTES, PATH, Ofrep
 from kedge_bandit.domain.api_key import StoredKey, format_key, hash_of, split_key
@@ -38,7 +38,7 @@ def client(snapshot: StatedSnapshot) -> httpx.AsyncClient:
     ofrep = Ofrep(
         Keyring([_CORE_APP, _OPERATOR]),
         OwnProvider(snapshot),
-        lambda tenant: [policy for known, policy in snapshot.modes if known == tenant],
+        lambda tenant: [flag_of(policy) for known, policy in snapshot.modes if known == tenant],
     )
     transport = httpx.ASGITransport(Starlette(routes=list(ofrep.routes())))
     return httpx.AsyncClient(

@@ -228,7 +228,7 @@ class RowWriter(Protocol):
         """
 
     def first_decision(self, decision: Decision) -> Awaitable[bool]:
-        """Write the first decision of an episode and wait for the commit; False where there is another, nothing written.
+        """Write the first decision of an episode and wait for the commit; False, and nothing written, where another is.
 
         Raises QueueFull, StoreUnavailable, InvalidValue for one that cannot be stored.
         """

@@ -9,7 +9,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
-from kedge_bandit.adapters.flags.own import OwnProvider
+from kedge_bandit.adapters.flags.own import OwnProvider, flag_of
 from kedge_bandit.adapters.grpc.permissions import check_declared
 from kedge_bandit.adapters.rest.ofrep import Ofrep
 from kedge_bandit.adapters.rest.transcode import build_app
@@ -24,7 +24,9 @@ def make_app(replica: Replica) -> FastAPI:
     app = build_app(replica.servicers, title="Kedge", version="1")
 
     snapshot = replica.snapshot
-    ofrep = Ofrep(replica.keyring, OwnProvider(snapshot), lambda tenant: snapshot.policies.get(tenant, {}))
+    ofrep = Ofrep(
+        replica.keyring, OwnProvider(snapshot), lambda tenant: map(flag_of, snapshot.policies.get(tenant, {}))
+    )
     app.router.routes.extend(ofrep.routes())
 
     @app.get("/healthz", include_in_schema=False)

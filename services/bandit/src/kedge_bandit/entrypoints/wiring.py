@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from kedge_bandit.adapters.flags.override import Overrides
 from kedge_bandit.adapters.flags.plugged import client_of, provider_of
 from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
@@ -24,7 +25,6 @@ from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.permissions import PACKAGE
-from kedge_bandit.adapters.override import Overrides
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers

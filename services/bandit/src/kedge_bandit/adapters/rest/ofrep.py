@@ -12,18 +12,20 @@ from typing import Final
 import orjson
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode, OpenFeatureError
+from openfeature.provider import FeatureProvider
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from kedge_bandit.adapters.flags.own import TENANT, OwnProvider, flag_of
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.domain.errors import KedgeError, Unauthenticated
-from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Principal
 
 PATH: Final = "/ofrep/v1/evaluate/flags"
 MAX_BODY_BYTES: Final = 1 << 16
+TENANT: Final = "tenant"
+"""Attribute of the evaluation context that names the tenant."""
 
 
 class _Refused(Exception):
@@ -37,12 +39,13 @@ class Ofrep:
     """Answer flag evaluations.
 
     Attributes:
-        policies: names the policies of a tenant, as the snapshot knows them.
+        provider: answers a flag, with the tenant as targeting key.
+        flags: names the flags of a tenant.
     """
 
     keyring: Keyring
-    provider: OwnProvider
-    policies: Callable[[TenantId], Iterable[PolicyName]]
+    provider: FeatureProvider
+    flags: Callable[[TenantId], Iterable[str]]
 
     def routes(self) -> Sequence[BaseRoute]:
         """Give the routes to add to an application."""
@@ -63,7 +66,7 @@ class Ofrep:
         """Answer every flag of the tenant; 304 where the caller's ETag still holds."""
         try:
             tenant = await self._tenant(request)
-            flags = [self._flag(flag_of(policy), tenant) for policy in sorted(self.policies(tenant))]
+            flags = [self._flag(key, tenant) for key in sorted(self.flags(tenant))]
         except _Refused as refused:
             return _failure(refused)
         answer = _json(200, {"flags": flags})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge_bandit.adapters.override import Overrides
+from kedge_bandit.adapters.flags.override import Overrides
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
 
