@@ -11,7 +11,7 @@ import psycopg
 
 from kedge.bandit.v1 import decision_pb2
 from kedge.bandit.v1 import decision_service_pb2 as pb
-from kedge_client import Arm, Baseline, Choice, Kedge, Listener
+from kedge_client import Arm, Baseline, Kedge, Listener
 from tests.bench.decide_load import DECIDE, TASKS
 from tests.bench.decide_place import ARMS, POLICY, Cores, Place, running_server
 from tests.bench.figures import Bar, Control, Report, Row, Setting
@@ -20,8 +20,8 @@ from tests.bench.http2_load import Headers, closed_loop, percentile
 SEED = 20260311
 EPISODES = 100_000
 ROUNDS = 5
-LOT = 10_000
-WARM_UP = 5_000
+LOT = 2_000
+WARM_UP = 25_000  # more than a process remembers, so that what is forgotten makes room for what comes
 SHAPE = (8, 8)
 DRAIN_SECONDS = 60.0
 P99_BAR, NONE_BAR = Bar(at_most=50.0), Bar(at_most=0)
@@ -73,7 +73,7 @@ def local_decide(setting: Setting) -> Report:
     with running_server(cores) as (place, process):
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {cores.load})
-        choices = asyncio.run(_decide(place, turns, counted, rounds, setting))
+        served = asyncio.run(_decide(place, turns, counted, rounds, setting))
         setting.say(f"the server decides the same {EPISODES:,} episodes")
         headers = Headers(DECIDE, {"authorization": f"Bearer {place.key}"})
         there = closed_loop(place.address, headers, _requests(turns), shape=SHAPE)
@@ -83,7 +83,7 @@ def local_decide(setting: Setting) -> Report:
         process.wait(DRAIN_SECONDS)
         here, server = _stored(place)
     wrong = sum(here.get(turn.episode_id) != server.get(turn.episode_id) for turn in turns)
-    unlike = sum(server[c.episode_id][1:3] != (c.action_key, c.propensity) for c in choices if c.episode_id in server)
+    unlike = sum(server[e][1:3] != facts for e, facts in served.items() if e in server)
     rows = [
         Row.of_rounds("local decide p99", rounds.p99, P99_BAR, "us"),
         Row.of_rounds("local decide p50", rounds.p50, unit="us"),
@@ -93,7 +93,7 @@ def local_decide(setting: Setting) -> Report:
         Row(name="episodes missing on either side", value=2 * EPISODES - len(here) - len(server), bar=NONE_BAR),
         Row(name="stored facts that differ", value=wrong, bar=NONE_BAR),
         Row(name="actions or propensities served here that differ from the server's", value=unlike, bar=NONE_BAR),
-        Row(name="distinct actions", value=len({choice.action_key for choice in choices})),
+        Row(name="distinct actions", value=len({key for key, _ in served.values()})),
         Row(name="reports refused", value=counted.refused, bar=NONE_BAR),
         Row(name="reports dropped", value=counted.dropped, bar=NONE_BAR),
         Row(name="server answers that were not OK", value=len(there.failures), bar=NONE_BAR),
@@ -109,9 +109,12 @@ _NOTES = [
 ]
 
 
-async def _decide(place: Place, turns: list[Turn], counted: Counted, rounds: Rounds, setting: Setting) -> list[Choice]:
+async def _decide(
+    place: Place, turns: list[Turn], counted: Counted, rounds: Rounds, setting: Setting
+) -> dict[str, tuple[str, float]]:
+    """Give the action and propensity served to each episode."""
     host, port = place.address
-    choices: list[Choice] = []
+    served: dict[str, tuple[str, float]] = {}
     kedge = Kedge(
         f"{host}:{port}",
         key=place.key,
@@ -123,7 +126,9 @@ async def _decide(place: Place, turns: list[Turn], counted: Counted, rounds: Rou
     async with kedge:
         if not await kedge.ready(timeout_s=30):
             raise RuntimeError("no vectors came: nothing can be decided here")
-        await _lot(kedge, _turns(WARM_UP, seed=SEED + 1))
+        warming = _turns(WARM_UP, seed=SEED + 1)
+        for start in range(0, WARM_UP, LOT):
+            await _lot(kedge, warming[start : start + LOT])
         for number in range(ROUNDS):
             setting.say(f"round {number + 1} of {ROUNDS}: deciding here")
             taken: list[float] = []
@@ -131,19 +136,22 @@ async def _decide(place: Place, turns: list[Turn], counted: Counted, rounds: Rou
             share = turns[number * EPISODES // ROUNDS : (number + 1) * EPISODES // ROUNDS]
             for start in range(0, len(share), LOT):
                 hashed.append(_yardstick())
-                made, seconds = await _lot(kedge, share[start : start + LOT])
-                choices += made
+                lot = share[start : start + LOT]
+                keys, propensities, seconds = await _lot(kedge, lot)
                 taken += seconds
+                facts = zip(keys, propensities, strict=True)
+                served |= {turn.episode_id: fact for turn, fact in zip(lot, facts, strict=True)}
             rounds.p50.append(percentile(taken, 0.50) * 1e6)
             rounds.p99.append(percentile(taken, 0.99) * 1e6)
             rounds.mean.append(sum(taken) / len(taken) * 1e6)
             rounds.hash.append(percentile(hashed, 0.50) * 1e6)
-    return choices
+    return served
 
 
-async def _lot(kedge: Kedge, turns: list[Turn]) -> tuple[list[Choice], list[float]]:
-    """Decide, one by one, then let the reports go out."""
-    choices: list[Choice] = []
+async def _lot(kedge: Kedge, turns: list[Turn]) -> tuple[list[str], list[float], list[float]]:
+    """Decide, one by one, then let the reports go out; a choice is let go of as soon as it has been looked at."""
+    keys: list[str] = []
+    propensities: list[float] = []
     seconds: list[float] = []
     clock = time.perf_counter
     for turn in turns:
@@ -151,10 +159,11 @@ async def _lot(kedge: Kedge, turns: list[Turn]) -> tuple[list[Choice], list[floa
         began = clock()
         choice = await kedge.decide("support", episode_id=turn.episode_id, categories=categories, numbers=numbers)
         seconds.append(clock() - began)
-        choices.append(choice)
-    while kedge._local.waiting:  # noqa: ASYNC110, SLF001 - the next lot starts on a quiet machine
+        keys.append(choice.action_key)
+        propensities.append(choice.propensity)
+    while kedge._local.waiting:  # noqa: ASYNC110 - the next lot starts on a quiet machine
         await asyncio.sleep(0.01)
-    return choices, seconds
+    return keys, propensities, seconds
 
 
 def _yardstick() -> float:
