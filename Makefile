@@ -22,6 +22,7 @@ BASELINE := proto/baseline.binpb
 # Stamps: a second `make` does nothing until an input changes.
 VENV_STAMP := $(VENV)/.uv-installed
 SETUP_STAMP := $(VENV)/.workspace-installed
+BENCH_STAMP := $(VENV)/.peers-installed
 
 ##@ Run
 .PHONY: help
@@ -63,7 +64,7 @@ proto-lint: $(IMAGE) ## buf: STANDARD lint, and breaking changes against the las
 	fi
 
 .PHONY: bench
-bench: setup ## figures with their bars and controls, into build/bench (ONLY=name for one)
+bench: setup $(BENCH_STAMP) ## figures with their bars and controls, into build/bench (ONLY=name for one)
 	$(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 ##@ Change
@@ -97,6 +98,8 @@ lock: $(VENV_STAMP) ## recompute requirements/*.lock; pins stay unless asked to 
 	$(call relock,bootstrap.lock,requirements/bootstrap.in)
 	$(call relock,bandit.lock,services/bandit/pyproject.toml migrations/pyproject.toml --all-extras)
 	$(call relock,dev.lock,$(MEMBER_FILES) requirements/dev.in --all-extras -c requirements/bandit.lock)
+	$(call relock,bench.lock,requirements/bench.in -c requirements/dev.lock)
+	$(call relock,bench-source.lock,requirements/bench-source.in --no-deps -c requirements/bench.lock)
 
 .PHONY: clean
 clean: ## remove everything that a target made
@@ -139,6 +142,17 @@ $(VENV_STAMP): requirements/bootstrap.lock
 $(SETUP_STAMP): $(VENV_STAMP) requirements/dev.lock $(MEMBER_FILES)
 	$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.lock requirements/bootstrap.lock
 	$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --no-index $(addprefix -e ./,$(MEMBERS))
+	@touch $@
+
+# Peers of the benches, on top of what `make setup` installed and at the same versions; a new set-up takes them away.
+$(BENCH_STAMP): $(SETUP_STAMP) requirements/bench.lock requirements/bench-source.lock
+	$(UV) pip install --quiet --python $(PY) --only-binary :all: --require-hashes -r requirements/bench.lock
+	@if command -v c++ >/dev/null; then \
+		$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --require-hashes \
+			-r requirements/bench-source.lock; \
+	else \
+		echo "no C++ compiler: bench pairs goes without $$(grep -o '^[a-z]*==[0-9.]*' requirements/bench-source.lock)"; \
+	fi
 	@touch $@
 
 $(IMAGE): $(PROTOS) proto/generate.py | $(SETUP_STAMP)

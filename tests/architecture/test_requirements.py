@@ -31,7 +31,7 @@ def asked(member: str) -> list[Requirement]:
 
 
 def test_the_locks_are_there() -> None:
-    assert LOCKS == ["bandit.lock", "bootstrap.lock", "dev.lock"]
+    assert LOCKS == ["bandit.lock", "bench-source.lock", "bench.lock", "bootstrap.lock", "dev.lock"]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -61,6 +61,17 @@ def test_the_development_lock_satisfies_each_member(member: str) -> None:
 def test_development_runs_on_exactly_what_the_bandit_ships_with() -> None:
     development = pins("dev.lock")
     assert {name: version for name, version in pins("bandit.lock").items() if development.get(name) != version} == {}
+
+
+def test_the_peers_of_the_benches_bring_no_other_version_of_what_development_runs_on() -> None:
+    development = pins("dev.lock")
+    assert {n: v for n, v in pins("bench.lock").items() if n in development and development[n] != v} == {}
+
+
+def test_only_benches_install_the_peers() -> None:
+    peers = {"vowpalwabbit", "mabwiser", "contextualbandits"}
+    assert peers <= set(pins("bench.lock")) | set(pins("bench-source.lock"))
+    assert peers & (set(pins("dev.lock")) | set(pins("bandit.lock"))) == set()
 
 
 def test_the_bandit_has_no_training_stack_in_its_lock() -> None:
