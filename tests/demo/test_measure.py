@@ -125,36 +125,6 @@ def test_a_cell_that_is_off_by_a_quarter_shows_a_quarter_over_its_weight(
     assert rebuild_max_error(read_log(export, world), world) == pytest.approx(0.25 / cell.weight, rel=1e-9)
 
 
-def test_a_known_change_weighs_older_decisions_and_gives_them_to_a_successor(
-    export: list[wire.ExportDecisionsResponse], world: World
-) -> None:
-    cells = [message.cell for message in export if message.HasField("cell")]
-    cell = max(cells, key=lambda one: one.weight)
-    heir = next(one for one in cells if one.bucket == cell.bucket and one.action_key != cell.action_key)
-    later = max(record.policy_time for record in decisions(export)) + 1.0
-    halved = policy_pb2.KnownChange(
-        bucket=cell.bucket,
-        action_key=cell.action_key,
-        source_action_key=cell.action_key,
-        policy_time=later,
-        factor=0.5,
-        evidence_sequence=1,
-    )
-    given = policy_pb2.KnownChange()
-    given.CopyFrom(halved)
-    given.action_key, given.factor, given.evidence_sequence = heir.action_key, 0.25, 2
-    assert rebuild_max_error(read_log(export, world), world) < 1e-12
-    changed = [*export, *(wire.ExportDecisionsResponse(known_change=change) for change in (halved, given))]
-    assert rebuild_max_error(read_log(changed, world), world) > 0.1
-
-    for name in ("weight", "reward_sum", "reward_square_sum"):
-        setattr(cell, name, 0.5 * getattr(cell, name))
-        decayed = 0.5 ** ((heir.as_of - cell.as_of) / world.policy.half_life.seconds)
-        setattr(heir, name, getattr(heir, name) + 0.25 * getattr(cell, name) * decayed)
-
-    assert rebuild_max_error(read_log(changed, world), world) < 1e-9
-
-
 def test_evidence_without_its_cell_is_an_error(export: list[wire.ExportDecisionsResponse], world: World) -> None:
     without = [message for message in export if not message.HasField("cell")]
     assert rebuild_max_error(read_log(without, world), world) >= 1.0

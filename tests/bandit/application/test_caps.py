@@ -1,7 +1,5 @@
 """A cap on what is not the baseline closes exploring as part of the allocation, and gives way by itself."""
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,59 +7,9 @@ import pytest
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.domain.decision import Reason
-from kedge_bandit.domain.draw import uniform
-from kedge_bandit.domain.eligibility import PLAIN, choose
-from kedge_bandit.domain.episode import LlmCall, Trajectory
-from kedge_bandit.domain.lifecycle import replace_spec
-from kedge_bandit.domain.mode import Mode
-from kedge_bandit.domain.policy import PolicySpec
-from kedge_bandit.domain.published import Allocation
-from tests.bandit.application.scene import CLEAN, SPEC, SUPPORT, Row, Scene, Scenes
-from tests.bandit.application.test_publish import allocations, newest
-
-
-def capped(*, decisions: int = 0, usd: float = 0.0) -> PolicySpec:
-    exploration = replace(
-        SPEC.exploration, max_non_baseline_decisions_per_hour=decisions, max_non_baseline_cost_usd_per_day=usd
-    )
-    return replace(SPEC, exploration=exploration)
-
-
-HOURLY = capped(decisions=3)
-DAILY = capped(usd=1.0)
-
-
-def costing(usd: float) -> Trajectory:
-    return replace(CLEAN, llm_calls=(LlmCall(model_id="m", prompt_tokens=1, completion_tokens=1, cost_usd=usd),) * 2)
-
-
-def windows_move_on(scene: Scene, minutes: int) -> None:
-    """Move everything that the caps count into the past."""
-    scene.sql("UPDATE bucket_state SET publish_time = publish_time - interval '2 seconds'")
-    scene.sql(
-        """UPDATE policy_state SET capped_until = capped_until - make_interval(mins => %s), usage = usage ||
-            jsonb_build_object('decisions', (
-                SELECT coalesce(jsonb_agg(jsonb_build_array((slot ->> 0)::bigint - %s, slot -> 1)), '[]')
-                FROM jsonb_array_elements(usage -> 'decisions') slot))""",
-        minutes,
-        minutes,
-    )
-
-
-def decided_by(allocation: Allocation, scene: Scene, episode: str) -> Row:
-    """Decide as a replica does that serves this allocation."""
-    u = uniform(scene.tenant, SUPPORT, episode, allocation.seed_epoch, allocation.version)
-    choice = choose(allocation, PLAIN, Mode.APPLY, u)
-    return scene.decide(
-        episode,
-        action=allocation.actions[choice.index],
-        propensity=choice.propensity,
-        reason=choice.reason,
-        is_randomised=choice.is_randomised,
-        policy_version=allocation.policy_version,
-        allocation_version=allocation.version,
-        seed_epoch=allocation.seed_epoch,
-    )
+from tests.bandit.application.capped_scene import DAILY, HOURLY, capped, costing, decided_by, windows_move_on
+from tests.bandit.application.scene import SUPPORT, Row, Scenes
+from tests.bandit.application.test_publish import newest
 
 
 async def test_the_hourly_cap_publishes_the_baseline_alone_and_says_why(scenes: Scenes) -> None:
@@ -240,97 +188,3 @@ async def test_a_count_that_was_damaged_is_found_and_mended(scenes: Scenes, dama
     await Rebuild(scene.ledgers)(scene.tenant, SUPPORT, verify_only=False)
 
     assert (await scene.rebuilt()).agrees
-
-
-async def test_a_cap_that_comes_later_counts_what_its_windows_hold_already(scenes: Scenes) -> None:
-    scene = await scenes()
-    long_ago = datetime.now(UTC) - timedelta(minutes=90)
-    await scene.play(*(scene.decide(f"old{i}", time=long_ago) for i in range(5)))
-    await scene.play(scene.decide("e1"), scene.log("e1", costing(0.6)), scene.decide("e2"), scene.decide("e3"))
-    before = (await newest(scene)).closed
-
-    await scene.change(lambda policy, change: replace_spec(policy, HOURLY, change))
-    await scene.play(scene.decide("e4"))
-
-    cold = await newest(scene)
-    assert (before, cold.closed, cold.non_baseline_decisions) == (None, Reason.CAP, 4)
-    assert cold.non_baseline_cost_usd == pytest.approx(1.2)
-    assert (await scene.rebuilt()).agrees
-
-
-async def test_another_baseline_is_counted_anew(scenes: Scenes) -> None:
-    scene = await scenes(HOURLY)
-    await scene.play(*(scene.decide(f"e{i}") for i in range(3)))
-    other = replace(HOURLY, baseline={next(iter(SPEC.baseline)): "large"})
-
-    await scene.change(lambda policy, change: replace_spec(policy, other, change))
-    await scene.learn()
-
-    assert ((await newest(scene)).closed, (await newest(scene)).non_baseline_decisions) == (None, 0)
-    assert (await scene.rebuilt()).agrees
-
-
-async def test_without_caps_nothing_is_counted_and_taking_them_away_opens(scenes: Scenes) -> None:
-    scene = await scenes(HOURLY)
-    await scene.play(*(scene.decide(f"e{i}") for i in range(3)))
-
-    await scene.change(lambda policy, change: replace_spec(policy, SPEC, change))
-    await scene.learn()
-
-    assert (await newest(scene)).closed is None
-    assert scene.sql("SELECT usage, capped_until FROM policy_state") == [(None, None)]
-
-
-async def test_a_changed_cap_leaves_the_exploration_budgets_counts_as_they_are(scenes: Scenes) -> None:
-    scene = await scenes(HOURLY)
-    await scene.play(*scene.turn("e1"))
-
-    changed = await scene.change(lambda policy, change: replace_spec(policy, capped(decisions=9), change))
-
-    assert (changed.version, changed.configuration_version) == (2, 1)
-
-
-async def test_a_cap_closes_while_learning_is_held_and_opens_when_it_is_not(scenes: Scenes) -> None:
-    scene = await scenes(HOURLY)
-    await scene.play(scene.decide("e0"))
-    scene.sql("UPDATE policy_state SET learning_held = 'SELF_CHECK'")
-
-    await scene.play(scene.decide("e1"), scene.decide("e2"))
-    assert (await newest(scene)).closed is Reason.CAP
-    windows_move_on(scene, 61)
-    await scene.learn()
-    assert (await newest(scene)).closed is Reason.CAP
-    scene.sql("UPDATE policy_state SET learning_held = NULL")
-    await scene.learn()
-
-    assert (await newest(scene)).closed is None
-
-
-async def test_a_cap_closes_while_episodes_are_settled_anew_and_the_new_ones_serve_after(scenes: Scenes) -> None:
-    scene = await scenes(capped(decisions=12))
-    await scene.play(*(row for i in range(10) for row in scene.turn(f"e{i}")))
-    scene.worker.batch = 12
-    reward = replace(SPEC.reward, weight_judge=0.1)
-    await scene.change(lambda policy, change: replace_spec(policy, replace(policy.spec, reward=reward), change))
-
-    scene.write(scene.decide("x1"), scene.decide("x2"))
-    first = await scene.worker(scene.tenant)
-    closed = (await newest(scene)).closed
-    await scene.learn()
-
-    assert first is not None
-    assert (first.is_truncated, closed) == (True, Reason.CAP)
-    assert (await newest(scene)).policy_version == 2
-    assert scene.sql("SELECT policy_version FROM policy_state") == [(2,)]
-    assert (await scene.rebuilt()).agrees
-
-
-async def test_what_is_kept_for_the_caps_stays_small(scenes: Scenes) -> None:
-    scene = await scenes(capped(decisions=10_000))
-    now = datetime.now(UTC)
-
-    await scene.play(*(scene.decide(f"e{i}", time=now - timedelta(seconds=20 * i)) for i in range(400)))
-
-    (kept,) = scene.sql("SELECT jsonb_array_length(usage -> 'decisions') FROM policy_state")
-    assert kept[0] <= 61
-    assert len(await allocations(scene)) == 1

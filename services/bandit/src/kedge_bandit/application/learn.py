@@ -3,7 +3,7 @@
 Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -117,11 +117,7 @@ class _Pass:
             changes.restored_time = self.point.now
         tasks = await gather(self.learning, self.point, rows, changes, limit=self.learn.batch)
         draws = counted(rows.decisions, self.point)
-        opener = FoldOpener(self.ledger, self.learn.policies, self.learn.modes, self.point, self.learn.override)
-        served = may_leave_the_baseline(rows.decisions, self.point)
-        self.folds = await opener.open({task.file.key.policy for task in tasks} | draws.keys() | served.keys())
-        await count_usage(self.learning, self.folds, served, tasks, self.point)
-        await opener.revalue(self.folds, tasks, changes)
+        await self._open(rows, tasks, draws.keys(), changes)
         goes_on = await release(self.learning, self.folds, tasks, changes, now=self.point.now, limit=self.learn.batch)
         goes_on |= await resettle(
             self.ledger, self.folds, tasks, now=self.point.now, limit=max(1, self.learn.batch // 4)
@@ -152,6 +148,14 @@ class _Pass:
             closed={name: fold.record.policy.closed for name, fold in self.folds.items()},
             audit_sequence=self.point.audit_sequence,
         )
+
+    async def _open(self, rows: FreshRows, tasks: Sequence[Task], drawn: Set[PolicyName], changes: Changes) -> None:
+        """Open the folds of policies with news, count what goes against their caps, and revalue their evidence."""
+        opener = FoldOpener(self.ledger, self.learn.policies, self.learn.modes, self.point, self.learn.override)
+        served = may_leave_the_baseline(rows.decisions, self.point)
+        self.folds = await opener.open({task.file.key.policy for task in tasks} | drawn | served.keys())
+        await count_usage(self.learning, self.folds, served, tasks, self.point)
+        await opener.revalue(self.folds, tasks, changes)
 
     def _settle(self, task: Task, changes: Changes) -> None:
         file = task.file
