@@ -7,10 +7,10 @@ here after every 100 of its outcomes: then evidence becomes a belief and the bel
 every outcome stands beside it.
 """
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
@@ -37,9 +37,10 @@ FEATURES = (
     CategoricalFeature("length", ("short", "medium", "long")),
     CategoricalFeature("tier", ("free", "paid")),
 )
-PAIRS = 12_000
-FEW_PAIRS = 500  # where a pair takes over 0.1 ms
 ROUNDS = 7
+LOTS = 24  # of a round, in turns, so that a passing disturbance meets all
+LOT = 500
+SLOW_LOT = 20  # where a pair takes over 0.1 ms
 BATCH = 10
 USUAL = 100  # outcomes of a bucket per publication
 LINEAR_SHARE = 0.8
@@ -64,26 +65,38 @@ class Turns:
     rewards: FloatArray
 
 
+Play = Callable[[range], None]
+"""Decide the given turns and learn from them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """One way to play some turns, and the name of the one to divide its cost by; none for the yardsticks themselves."""
+    """One learner that plays on from lot to lot, and the name of the one to divide its cost by; none for yardsticks."""
 
     name: str
-    play: Callable[[Turns], None]
-    turns: Turns
+    play: Play
     yardstick: str = ""
+    is_slow: bool = False
+
+    def lot(self, number: int) -> range:
+        """Give the turns of one lot of a round."""
+        size = SLOW_LOT if self.is_slow else LOT
+        return range(number * size, (number + 1) * size)
 
 
 def pairs(setting: Setting) -> Report:
-    """Time all in turns, in this process."""
+    """Time all in turns, in this process; what was imported is kept from the collector, as the service does."""
     contests = _contests()
+    for contest in contests:
+        contest.play(contest.lot(0))
+    gc.collect()
+    gc.freeze()
     spent: dict[str, list[float]] = {contest.name: [] for contest in contests}
     for turn in range(ROUNDS):
         setting.say(f"round {turn + 1} of {ROUNDS}")
-        for contest in contests:
-            began = time.process_time()
-            contest.play(contest.turns)
-            spent[contest.name].append((time.process_time() - began) / len(contest.turns.contexts) * 1e6)
+        for name, seconds in _round(contests).items():
+            spent[name].append(seconds * 1e6)
+    gc.unfreeze()
     rows = [
         Row.of_rounds(
             f"{contest.name} / {contest.yardstick}",
@@ -98,8 +111,21 @@ def pairs(setting: Setting) -> Report:
     return Report(rows=rows, controls=controls, notes=_notes(), seeds=[SEED])
 
 
-def draw_turns(count: int, features: tuple[CategoricalFeature, ...]) -> Turns:
-    """Draw contexts, numbers and rewards."""
+def _round(contests: list[Contest]) -> dict[str, float]:
+    """Play all lots of a round; give seconds of CPU per pair."""
+    spent = {contest.name: 0.0 for contest in contests}
+    for number in range(LOTS):
+        for contest in contests:
+            lot = contest.lot(number)
+            began = time.process_time()
+            contest.play(lot)
+            spent[contest.name] += (time.process_time() - began) / (LOTS * len(lot))
+    return spent
+
+
+def draw_turns(features: tuple[CategoricalFeature, ...]) -> Turns:
+    """Draw the contexts, numbers and rewards of a round."""
+    count = LOTS * LOT
     rng = np.random.default_rng([SEED, len(features)])
     places = [rng.integers(len(feature.values), size=count) for feature in features]
     values = [[feature.values[i] for i in place] for feature, place in zip(features, places, strict=True)]
@@ -117,26 +143,25 @@ def draw_turns(count: int, features: tuple[CategoricalFeature, ...]) -> Turns:
 
 
 def _contests() -> list[Contest]:
-    bare, bare_few = draw_turns(PAIRS, ()), draw_turns(FEW_PAIRS, ())
-    rich, rich_few = draw_turns(PAIRS, FEATURES), draw_turns(FEW_PAIRS, FEATURES)
+    bare, rich = draw_turns(()), draw_turns(FEATURES)
     vw_bare, vw_rich = "VW bag 5, no context", "VW bag 5, 3 features"
     beta, linear = BetaLearner(), LinearLearner()
     contests = [
-        Contest(vw_bare, play_vw, bare),
-        Contest("beta, no context", partial(play_served, beta, USUAL), bare, vw_bare),
-        Contest("beta, no context, published per outcome", partial(play_served, beta, 1), bare_few, vw_bare),
-        Contest(vw_rich, play_vw, rich),
-        Contest("beta, 24 buckets", partial(play_served, beta, USUAL), rich, vw_rich),
-        Contest("linear, 24 buckets", partial(play_served, linear, USUAL), rich, vw_rich),
-        Contest("linear, 24 buckets, published per outcome", partial(play_served, linear, 1), rich_few, vw_rich),
-        Contest(f"MABWiser LinTS, batch {BATCH}", play_mabwiser, rich_few, vw_rich),
+        Contest(vw_bare, vw(bare)),
+        Contest("beta, no context", served(beta, USUAL, bare), vw_bare),
+        Contest("beta, no context, published per outcome", served(beta, 1, bare), vw_bare, is_slow=True),
+        Contest(vw_rich, vw(rich)),
+        Contest("beta, 24 buckets", served(beta, USUAL, rich), vw_rich),
+        Contest("linear, 24 buckets", served(linear, USUAL, rich), vw_rich),
+        Contest("linear, 24 buckets, published per outcome", served(linear, 1, rich), vw_rich, is_slow=True),
+        Contest(f"MABWiser LinTS, batch {BATCH}", mabwiser(rich), vw_rich, is_slow=True),
     ]
     if find_spec(COMPILED) is not None:
-        contests.append(Contest(f"{COMPILED} LinTS, batch {BATCH}", play_contextualbandits, rich_few, vw_rich))
+        contests.append(Contest(f"{COMPILED} LinTS, batch {BATCH}", contextualbandits(rich), vw_rich, is_slow=True))
     return contests
 
 
-def play_served(learner: Learner, interval: int, turns: Turns) -> None:
+def served(learner: Learner, interval: int, turns: Turns) -> Play:
     """Decide and learn as the service does; a bucket is published after every `interval` of its outcomes."""
     parts = ([f"{feature.name}={value}" for value in feature.values] for feature in turns.features)
     policy = ServedPolicy(
@@ -146,45 +171,58 @@ def play_served(learner: Learner, interval: int, turns: Turns) -> None:
         buckets=tuple(sorted("|".join(part) for part in product(*parts))),
     )
     rewards = turns.rewards.tolist()
-    for step, (context, u) in enumerate(zip(turns.contexts, turns.draws, strict=True)):
-        name = bucket(context, turns.features)
-        action = policy.decide(name, u)
-        policy.learn(name, action, rewards[step][action], float(step))
-        policy.publish(name, float(step))
+
+    def play(lot: range) -> None:
+        for turn in lot:
+            name = bucket(turns.contexts[turn], turns.features)
+            action = policy.decide(name, turns.draws[turn])
+            policy.learn(name, action, rewards[turn][action], float(turn))
+            policy.publish(name, float(turn))
+
+    return play
 
 
-def play_vw(turns: Turns) -> None:
+def vw(turns: Turns) -> Play:
     """Let Vowpal Wabbit decide and learn at every turn."""
     model = vowpalwabbit.Workspace(VW_OPTIONS.format(arms=ARMS, seed=1))
     costs = (1.0 - turns.rewards).tolist()
-    for step, (context, u) in enumerate(zip(turns.contexts, turns.draws, strict=True)):
-        text = f"|f {' '.join([f'{name}={value}' for name, value in context.categories.items()])}"
-        shares = model.predict(text)
-        action = pick(shares, u)
-        model.learn(f"{action + 1}:{costs[step][action]:g}:{shares[action]:g} {text}")
-    model.finish()
+
+    def play(lot: range) -> None:
+        for turn in lot:
+            text = f"|f {' '.join([f'{name}={value}' for name, value in turns.contexts[turn].categories.items()])}"
+            shares = model.predict(text)
+            action = pick(shares, turns.draws[turn])
+            model.learn(f"{action + 1}:{costs[turn][action]:g}:{shares[action]:g} {text}")
+
+    return play
 
 
-def play_mabwiser(turns: Turns) -> None:
+def mabwiser(turns: Turns) -> Play:
     """Let MABWiser decide turn by turn and learn after every batch."""
     model = MAB(list(range(ARMS)), LearningPolicy.LinTS(alpha=0.5), seed=1)
     first = np.arange(BATCH) % ARMS
     model.fit(first, turns.rewards[np.arange(BATCH), first], turns.vectors[:BATCH])
-    for begin in range(BATCH, len(turns.contexts), BATCH):
-        steps = np.arange(begin, begin + BATCH)
-        chosen = np.array([model.predict(turns.vectors[step : step + 1]) for step in steps])
-        model.partial_fit(chosen, turns.rewards[steps, chosen], turns.vectors[steps])
+
+    def play(lot: range) -> None:
+        for steps in np.array(lot).reshape(-1, BATCH):
+            chosen = np.array([model.predict(turns.vectors[step : step + 1]) for step in steps])
+            model.partial_fit(chosen, turns.rewards[steps, chosen], turns.vectors[steps])
+
+    return play
 
 
-def play_contextualbandits(turns: Turns) -> None:
+def contextualbandits(turns: Turns) -> Play:
     """Let contextualbandits decide turn by turn and learn after every batch."""
     model = import_module(f"{COMPILED}.online").LinTS(ARMS, v_sq=0.25, random_state=1)
     first = np.arange(BATCH) % ARMS
     model.fit(turns.vectors[:BATCH], first, turns.rewards[np.arange(BATCH), first])
-    for begin in range(BATCH, len(turns.contexts), BATCH):
-        steps = np.arange(begin, begin + BATCH)
-        chosen = np.array([int(model.predict(turns.vectors[step : step + 1])[0]) for step in steps])
-        model.partial_fit(turns.vectors[steps], chosen, turns.rewards[steps, chosen])
+
+    def play(lot: range) -> None:
+        for steps in np.array(lot).reshape(-1, BATCH):
+            chosen = np.array([int(model.predict(turns.vectors[step : step + 1])[0]) for step in steps])
+            model.partial_fit(turns.vectors[steps], chosen, turns.rewards[steps, chosen])
+
+    return play
 
 
 def _break_even(spent: dict[str, list[float]]) -> Row:
@@ -200,5 +238,5 @@ def _notes() -> list[str]:
     left_out = "" if find_spec(COMPILED) else f"; {COMPILED} is not installed (it needs a C compiler)"
     return [
         f"CPU of a pair: decision and learned outcome; ours published per {USUAL} outcomes of a bucket unless said;"
-        f" {PAIRS:,} pairs ({FEW_PAIRS} of the slow ones), {ROUNDS} rounds in turns{left_out}"
+        f" {LOTS * LOT:,} pairs ({LOTS * SLOW_LOT} of the slow ones) a round, in lots in turns{left_out}"
     ]

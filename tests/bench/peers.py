@@ -5,6 +5,7 @@ every tenth, and so does the belief that it is compared with. *As served* is wha
 The best action comes first in every instance: that is where Vowpal Wabbit starts, so the order is in its favour.
 """
 
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -148,12 +149,15 @@ def _cost(setting: Setting) -> tuple[list[Row], list[Control]]:
         VW: play_vw,
     }
     spent: dict[str, list[float]] = {method: [] for method in players}
+    gc.collect()
+    gc.freeze()  # as the service does with what was there at its start
     for turn in range(ROUNDS):
         setting.say(f"CPU, round {turn + 1} of {ROUNDS}")
         for method, player in players.items():
             began = time.process_time()
             player(table, turn)
             spent[method].append((time.process_time() - began) / HORIZON * 1e6)
+    gc.unfreeze()
     ratios = {peer: [a / b for a, b in zip(spent[SERVED], spent[peer], strict=True)] for peer in (MABWISER, VW)}
     rows = [
         Row.of_rounds(f"CPU per step: {SERVED} / {MABWISER}", ratios[MABWISER], CPU_BAR),
