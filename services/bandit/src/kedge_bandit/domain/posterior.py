@@ -101,9 +101,10 @@ class KnownChange:
             raise InvalidValue("factor of a known change", repr(self.factor), "a number in [0, 1] at a finite time")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Hold discounted sums of one cell: weight n, rewards s, squared rewards s2, with 0 ≤ s2 ≤ s ≤ n.
+
+    A named tuple because one is made for every row learned, in less than half the time of a frozen dataclass.
 
     Attributes:
         as_of: seconds of policy time at which the sums hold.
