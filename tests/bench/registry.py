@@ -8,6 +8,8 @@ from tests.bench.decide_durable import decide_durable
 from tests.bench.drift import drift
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench, Report, Setting
+from tests.bench.interactions import interactions
+from tests.bench.learners import learners
 from tests.bench.local_decide import local_decide
 from tests.bench.ofrep import ofrep
 from tests.bench.outcomes import outcomes
@@ -28,6 +30,8 @@ def _with_peers(name: str) -> Bench:
 BENCHES: dict[str, Bench] = {
     "exact_p": exact_p,
     "beta_regret": beta_regret,
+    "interactions": interactions,
+    "learners": learners,
     "drift": drift,
     "peers": _with_peers("peers"),
     "pairs": _with_peers("pairs"),

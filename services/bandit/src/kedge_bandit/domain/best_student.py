@@ -19,8 +19,8 @@ NEARLY_NORMAL = 1e12
 """Degrees of freedom from which a belief counts as normal; the densities differ by under 1e-12 of their top."""
 SUM_TOLERANCE = 1e-6
 _TAIL = 1e-12
-_REACH = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0, 100.0, 400.0, 2_000.0])
-_REACH = np.concatenate([-_REACH[:0:-1], _REACH])
+_FAR = np.concatenate([[0.0, 0.25, 0.5], np.geomspace(1.0, 1e6, 24)])
+_REACH = np.concatenate([-_FAR[:0:-1], _FAR])
 _GROWTH = 0.5
 
 

@@ -34,8 +34,8 @@ def _server(settings: Settings, number: int) -> Program:
 
 
 def worker() -> Program:
-    """Give the worker."""
-    return Program(name="worker", module="worker")
+    """Give the worker; its matrices are small, and threads of the linear algebra would only take CPU."""
+    return Program(name="worker", module="worker", settings={"OPENBLAS_NUM_THREADS": "1"})
 
 
 def web() -> Program:

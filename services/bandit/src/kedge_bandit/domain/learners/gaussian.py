@@ -17,35 +17,12 @@ from kedge_bandit.domain.arrays import BoolArray, FloatArray
 from kedge_bandit.domain.best_student import probability_best_student
 from kedge_bandit.domain.learners.beta import borrowed
 from kedge_bandit.domain.learners.learner import EvidenceTable, Posterior
+from kedge_bandit.domain.learners.pooled import LEAST_VARIANCE, MOST_VARIANCE, pooled_variance, within
 
-COIN = 0.25
-"""Variance of a fair coin, the largest that a reward in [0, 1] can have."""
 COIN_WORTH = 2.0
 """Episodes that the start of v₀ counts for."""
 SHAPE = 2.0
 """α₀: v₀ counts for 2·α₀ episodes of each cell."""
-LEAST_VARIANCE = 1e-6
-"""No reward is believed to spread less, so that no belief is sharper than numbers can tell apart."""
-
-
-def within(n: FloatArray, s: FloatArray, s2: FloatArray) -> FloatArray:
-    """Give the sum of squares around each cell's own mean, S2 − S²/N; 0 where nothing was seen.
-
-    >>> within(np.array([2.0, 0.0]), np.array([1.0, 0.0]), np.array([0.75, 0.0])).tolist()
-    [0.25, 0.0]
-    """
-    mean = np.divide(s, n, out=np.zeros_like(s), where=n > 0.0)
-    return np.maximum(s2 - s * mean, 0.0)
-
-
-def pooled_variance(n: FloatArray, squares: FloatArray) -> float:
-    """Give v₀ of cells with weights n and sums of squares around their means; a cell's first episode says nothing.
-
-    >>> pooled_variance(np.zeros(3), np.zeros(3)), pooled_variance(np.array([9.0]), np.array([0.1]))
-    (0.25, 0.06)
-    """
-    seen = float(np.maximum(n - 1.0, 0.0).sum())
-    return max((COIN_WORTH * COIN + float(squares.sum())) / (COIN_WORTH + seen), LEAST_VARIANCE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,5 +85,6 @@ class GaussianLearner:
         """
         mean, worth = borrowed(evidence, bucket, strength)
         n, s, s2 = evidence.own(bucket)
-        variance = pooled_variance(evidence.n, within(evidence.n, evidence.s, evidence.s2))
+        squares = within(evidence.n, evidence.s, evidence.s2)
+        variance = pooled_variance(evidence.n, squares, start=MOST_VARIANCE, worth=COIN_WORTH)
         return students(n, s, within(n, s, s2), mean=mean, worth=worth, variance=np.full(n.size, variance))

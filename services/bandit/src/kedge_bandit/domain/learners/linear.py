@@ -16,12 +16,13 @@ import numpy as np
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.learners.gaussian import Students
 from kedge_bandit.domain.learners.learner import EvidenceTable, Posterior
-from kedge_bandit.domain.learners.regression import pooled_mean, regress
+from kedge_bandit.domain.learners.pooled import MOST_VARIANCE, pooled_mean
+from kedge_bandit.domain.learners.regression import regress
 
 PENALTY = 1.0
 """λ."""
-NOISE = 0.25
-"""v: the variance of a coin, the largest that a reward in [0, 1] can have."""
+NOISE = MOST_VARIANCE
+"""v."""
 
 
 def classes_of(bucket: str) -> list[tuple[str, str]]:

@@ -14,14 +14,16 @@ from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.errors import NumericalFailure
 
 
-def regress(rows: FloatArray, n: FloatArray, residuals: FloatArray, *, noise: float) -> tuple[FloatArray, FloatArray]:
+def regress(
+    rows: FloatArray, n: FloatArray, residuals: FloatArray, *, noise: float | FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Give the mean w [..., F] and a root R [..., F, F] of the covariance, R Rᵀ = A⁻¹.
 
     Args:
         rows: x [R, F].
         n: weights N [..., R]; leading axes are regressions over the same rows.
         residuals: S − N·m [..., R], with m the prior mean.
-        noise: v, positive.
+        noise: v, positive; [..., 1] where regressions differ in it.
 
     Raises:
         NumericalFailure: the precision is not finite.
@@ -37,12 +39,3 @@ def regress(rows: FloatArray, n: FloatArray, residuals: FloatArray, *, noise: fl
     root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
     along = ((residuals / noise) @ rows)[..., None, :] @ root
     return (root @ along.swapaxes(-1, -2))[..., 0], root
-
-
-def pooled_mean(n: FloatArray, s: FloatArray) -> float:
-    """Give the mean of all rewards, (1 + ΣS)/(2 + ΣN): the level that untried actions are expected at.
-
-    >>> pooled_mean(np.zeros(3), np.zeros(3)), pooled_mean(np.array([8.0]), np.array([7.0]))
-    (0.5, 0.8)
-    """
-    return float((1.0 + s.sum()) / (2.0 + n.sum()))
