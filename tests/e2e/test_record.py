@@ -1,6 +1,12 @@
 """Record as a core application meets it: early, twice, by name, wrong, cancelled."""
 
-from kedge.bandit.v1 import decision_service_pb2, episode_pb2, feedback_service_pb2, outcome_pb2
+from kedge.bandit.v1 import (
+    decision_service_pb2,
+    episode_pb2,
+    error_reason_pb2,
+    feedback_service_pb2,
+    outcome_pb2,
+)
 from tests.fixtures.core_app import POLICY, TENANT, ask, episode_of, keys, log, now, refusal, success
 from tests.fixtures.stack import Services, wait_for
 
@@ -68,3 +74,17 @@ def test_a_bad_outcome_is_answered_by_itself_and_holds_nothing_up(services: Serv
         "REJECTED",
         "DUPLICATE",
     ]
+
+
+def test_texts_that_are_stored_are_bounded(services: Services) -> None:
+    decided = ask(services, "bounded")
+    found = success(services, "bounded", decision_token=decided.decision_token, served_action_key="x" * 257)
+    assert (found.status, found.error_reason) == (
+        outcome_pb2.OUTCOME_STATUS_REJECTED,
+        error_reason_pb2.ERROR_REASON_INVALID_NAME,
+    )
+    assert refusal(lambda: log(services, decided, "bounded", served_action_key="x" * 257)) == "INVALID_NAME"
+    zero = success(services, "zero \0", decision_token=decided.decision_token)
+    assert zero.error_reason == error_reason_pb2.ERROR_REASON_INVALID_OUTCOME
+    late = success(services, "still-takes", decision_token=decided.decision_token, served_action_key="x" * 256)
+    assert late.status == outcome_pb2.OUTCOME_STATUS_RECORDED
