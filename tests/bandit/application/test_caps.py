@@ -94,7 +94,7 @@ async def test_an_idle_capped_policy_asks_for_no_pass(scenes: Scenes) -> None:
     await scene.play(*(scene.decide(f"e{i}") for i in range(3)))
 
     async with scene.ledgers.open(scene.tenant) as ledger:
-        point = await ledger.learning.lock()
+        point = await ledger.learning.lock(limit=10)
 
     assert point is not None
     assert not point.has_work

@@ -107,9 +107,11 @@ BEGIN
         PERFORM set_config('role', 'none', true);
         names := names || place.name;
         answers := answers || answer;
+        -- Decisions alone move no belief: the worker may let them wait for more.
+        touched := concat_ws(' ', touched,
+            CASE WHEN batch -> place.name ?| '{episode_events,outcomes}' THEN '' ELSE '~' END || place.name);
     END LOOP;
-    touched := array_to_string(names, ' ');
-    PERFORM pg_notify('kedge_rows', CASE WHEN length(touched) < 7000 THEN touched ELSE 'many' END);
+    PERFORM pg_notify('kedge_rows', CASE WHEN length(touched) < 7000 THEN coalesce(touched, '') ELSE 'many' END);
     RETURN (SELECT coalesce(jsonb_object_agg(a.name, a.answer), '{}') FROM unnest(names, answers) AS a (name, answer));
 END $$;
 

@@ -87,7 +87,7 @@ class Learn:
             StoreUnavailable: the database cannot be reached.
         """
         async with self.ledgers.open(tenant) as ledger:
-            point = await ledger.learning.lock()
+            point = await ledger.learning.lock(limit=self.batch)
             if point is None:
                 return None
             if not point.has_work:

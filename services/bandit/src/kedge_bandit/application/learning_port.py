@@ -22,7 +22,7 @@ class FoldPoint:
         now: the database's clock.
         has_unmatched: outcomes wait for their decision.
         audit_sequence: head of the audit chain.
-        has_work: something is new, due or asks for a look.
+        has_work: something is new, due or asks for a look; or new rows were not read along.
         counted_before: decisions made until then were counted by the self-check before a restore; None: no restore.
         is_restored: the record came into another cluster since the last pass, where transaction numbers start anew.
         modes: tells the changes of modes that are visible now from others; empty where nobody remembers them.
@@ -94,8 +94,11 @@ class PolicyHead:
 class Learning(Protocol):
     """The worker's record of the open tenant."""
 
-    async def lock(self, *, wait: bool = False) -> FoldPoint | None:
-        """Become the one writer until the transaction ends; None where another worker is, unless told to wait."""
+    async def lock(self, *, wait: bool = False, limit: int | None = None) -> FoldPoint | None:
+        """Become the one writer until the transaction ends; None where another worker is, unless told to wait.
+
+        With a limit, what a pass over about so many new rows needs is read along.
+        """
 
     async def fresh_rows(self, point: FoldPoint, *, limit: int) -> FreshRows:
         """Read new raw rows, about `limit` of each table at most."""

@@ -10,6 +10,7 @@ import psycopg
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from kedge_bandit.adapters.postgres.worker_ledger import LANES, lane_of
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.domain.errors import KedgeError, StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
@@ -17,11 +18,11 @@ from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 ROWS_CHANNEL, SERVING_CHANNEL = "kedge_rows", "kedge_serving"
 EVERYBODY = "many"
-LANES = 3
-"""Passes that run at once, each on a connection of its own."""
 SWEEP_SECONDS = 1.0
-SWEEP_TENANTS = 64
-"""Tenants that one sweep looks at: those not looked at for longest. NOTIFY is a hint, the sweep is the guarantee."""
+SWEEP_TENANTS, SWEEP_ROUND = 16, 15
+"""Tenants that one sweep looks at, those not looked at for longest: so many, and more where all would take longer than
+so many seconds. NOTIFY is a hint, the sweep is the guarantee; it also finds what falls due."""
+ONLY_DECISIONS = "~"
 LONGEST_BACKOFF = 30.0
 PARTITION_SECONDS = 3600.0
 EXTEND_PARTITIONS = "SELECT control.extend_partitions()"
@@ -55,7 +56,7 @@ class Rounds:
     interval: float
     _places: dict[TenantId, _Place] = field(default_factory=dict)
     _waiting: dict[TenantId, None] = field(default_factory=dict)
-    _running: set[TenantId] = field(default_factory=set)
+    _quiet: dict[TenantId, float] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -65,45 +66,47 @@ class Rounds:
         stopped.add_done_callback(lambda _task: self._wake.set())
         try:
             async with asyncio.TaskGroup() as lanes:
-                for _ in range(LANES):
-                    lanes.create_task(self._go_round(stop))
+                for lane in range(LANES):
+                    lanes.create_task(self._go_round(lane, stop))
         finally:
             for task in (*helpers, stopped):
                 task.cancel()
             await asyncio.gather(*helpers, stopped, return_exceptions=True)
 
-    async def _go_round(self, stop: asyncio.Event) -> None:
+    async def _go_round(self, lane: int, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            tenant = self._next()
+            tenant = self._next(lane)
             if tenant is None:
-                await self._sleep(stop)
-                continue
-            self._running.add(tenant)
-            try:
+                await self._sleep(lane, stop)
+            else:
                 await self._look(tenant)
-            finally:
-                self._running.discard(tenant)
 
     def touch(self, names: Iterable[str]) -> None:
-        """Note that tenants have news."""
+        """Note that tenants have news, or decisions only (`~` before the name), which may wait for more."""
         for name in names:
-            self._waiting.setdefault(TenantId(name))
+            tenant = TenantId(name.removeprefix(ONLY_DECISIONS))
+            if tenant == name:
+                self._quiet.pop(tenant, None)
+                self._waiting.setdefault(tenant)
+            elif tenant not in self._waiting:
+                self._quiet.setdefault(tenant, monotonic() + SWEEP_SECONDS)
         self._wake.set()
 
-    def _next(self) -> TenantId | None:
+    def _next(self, lane: int) -> TenantId | None:
+        """Take the tenant of a lane that has waited longest of those that may be looked at."""
         now = monotonic()
         for tenant in self._waiting:
-            if self._place(tenant).not_before <= now and tenant not in self._running:
+            if self._place(tenant).not_before <= now and lane_of(tenant) == lane:
                 del self._waiting[tenant]
                 return tenant
         return None
 
-    async def _sleep(self, stop: asyncio.Event) -> None:
+    async def _sleep(self, lane: int, stop: asyncio.Event) -> None:
         """Sleep until a tenant that waits may be looked at, or something new is heard."""
-        idle = (self._place(tenant).not_before for tenant in self._waiting if tenant not in self._running)
-        soonest = min(idle, default=monotonic() + SWEEP_SECONDS)
         if stop.is_set():
             return
+        times = (self._place(tenant).not_before for tenant in self._waiting if lane_of(tenant) == lane)
+        soonest = min(times, default=monotonic() + SWEEP_SECONDS)
         self._wake.clear()
         try:
             async with asyncio.timeout(max(0.001, soonest - monotonic())):
@@ -182,5 +185,6 @@ class Rounds:
                     del self._places[gone]
                     self._waiting.pop(gone, None)
                 longest = sorted(names, key=lambda name: self._place(name).looked)
-                self.touch(longest[:SWEEP_TENANTS])
+                self.touch(longest[: max(SWEEP_TENANTS, len(names) // SWEEP_ROUND)])
+                self.touch([tenant for tenant, due in self._quiet.items() if due <= monotonic()])
             await asyncio.sleep(SWEEP_SECONDS)

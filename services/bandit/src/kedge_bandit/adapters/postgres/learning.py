@@ -60,9 +60,15 @@ class PostgresLearning:
         self._known: dict[PolicyName, LearnedRecord] = {}
         self._stamp = ""
 
-    async def lock(self, *, wait: bool = False) -> FoldPoint | None:
+    async def lock(self, *, wait: bool = False, limit: int | None = None) -> FoldPoint | None:
         """Become the one writer until the transaction ends. What is read is read with the lock in hand."""
-        locked, points = await self._run((LOCK_WAITING if wait else LOCK, {}), (text_of(reads.POINT), {}))
+        asked: list[tuple[Text, Mapping[str, object]]] = [
+            (LOCK_WAITING if wait else LOCK, {}),
+            (text_of(reads.POINT), {}),
+        ]
+        if limit is not None:
+            asked.append((READ, {"limit": limit + 1}))
+        locked, points, *more = await self._run(*asked)
         if not locked:
             return None
         (row,) = points
@@ -70,14 +76,18 @@ class PostgresLearning:
         if self._memory is not None:
             self._known = self._memory.take(self._tenant, row.stamp)
         is_restored = row.system_identifier != row.cluster
+        wants_attention = any(head["wants_attention"] for head in row.heads or ())
+        found = Read.of(more[0][0]) if more else None
+        if limit is not None and found is not None and not found.is_cut(limit) and not is_restored:
+            self._read = found
         return FoldPoint(
             low=row.x,
-            high=max(row.x, row.high),
+            high=max(row.x, row.high if found is None else found.high),
             evidence_sequence=row.evidence_sequence,
             now=row.now,
             has_unmatched=row.has_unmatched,
             audit_sequence=row.audit_sequence,
-            has_work=row.has_rows or is_restored or any(head["wants_attention"] for head in row.heads or ()),
+            has_work=found is None or not found.is_empty or is_restored or wants_attention,
             counted_before=row.counted_before,
             is_restored=is_restored,
             modes=f"{self._everywhere}:{row.modes}" if self._everywhere else "",
@@ -95,13 +105,9 @@ class PostgresLearning:
         everything is read again from the start, batch by batch. Dossiers know what they have seen, so nothing counts
         twice.
         """
-        asked = {"low": point.low, "high": point.high, "limit": limit + 1, "now": point.now}
-        if not point.is_restored:
-            self._read = Read.of((await self._run((READ, asked)))[0][0])
-            if not self._read.is_cut(limit):
-                found = self._read
-                return fresh_rows_of(point, found.decisions, found.events, found.outcomes, point.high)
-            self._read = None
+        found = self._read
+        if found is not None:
+            return fresh_rows_of(point, found.decisions, found.events, found.outcomes, point.high)
         low, high, most = point.low, point.high, limit
         if point.is_restored:
             low, high, most = max(low, high), _LAST, _LAST

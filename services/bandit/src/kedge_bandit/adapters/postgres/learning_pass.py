@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 import structlog
+from sqlalchemy import Select, and_, column, exists, literal_column, select, table
 from sqlalchemy import Text as SqlText
-from sqlalchemy import and_, column, exists, literal_column, select, table
 
 from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
@@ -30,6 +30,7 @@ TOUCH: Final = text(f"UPDATE {SCHEMA}.fold_state SET x = x")  # noqa: S608 - a c
 """Become the one writer, and give the record another stamp."""
 
 _IMPORT = "IMPORT"
+_PARTS = ("outcomes", "events", "decisions", "files", "chosen", "entries", "due")
 _TIMES = ("decision_time", "receive_time", "open_time", "due_time", "settle_time")
 _keys, _files = (
     table(name, column("policy", SqlText), column("episode_id", SqlText), column("evidence_sequence"))
@@ -59,19 +60,25 @@ _ENTRIES = (
 
 def _statement() -> Text:
     parts = {
-        "outcomes": sql_of(reads.FRESH_OUTCOMES),
-        "events": sql_of(reads.FRESH_EVENTS),
-        "decisions": sql_of(reads.FRESH_DECISIONS),
+        "outcomes": _unfolded(reads.FRESH_OUTCOMES),
+        "events": _unfolded(reads.FRESH_EVENTS),
+        "decisions": _unfolded(reads.FRESH_DECISIONS),
         "keys": "SELECT policy, episode_id FROM outcomes WHERE policy IS NOT NULL AND episode_id IS NOT NULL "
         "UNION SELECT policy, episode_id FROM events UNION SELECT policy, episode_id FROM decisions",
         "files": sql_of(_FILES),
         "chosen": sql_of(_CHOSEN),
         "entries": sql_of(_ENTRIES),
-        "due": sql_of(reads.DUE_FILES),
+        "due": sql_of(reads.DUE_FILES).replace("%(now)s", "statement_timestamp()"),
     }
     named = ",\n".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in parts.items())
-    wanted = ", ".join(f"(SELECT json_agg(r) FROM {name} AS r) AS {name}" for name in parts if name != "keys")  # noqa: S608 - constants
-    return text(f"WITH {named}\nSELECT {wanted}")
+    wanted = ", ".join(f"(SELECT json_agg(r) FROM {name} AS r) AS {name}" for name in _PARTS)  # noqa: S608 - constants
+    return text(f"WITH {named}\nSELECT {wanted}, {sql_of(reads.XMIN)} AS high")
+
+
+def _unfolded(statement: Select[Any]) -> str:
+    """Read what the lock's own row and this statement's snapshot leave between them."""
+    low = f"(SELECT x FROM {SCHEMA}.fold_state)"  # noqa: S608 - a constant
+    return sql_of(statement).replace("%(low)s", low).replace("%(high)s", f"({sql_of(reads.XMIN)})")
 
 
 READ: Final = _statement()
@@ -88,11 +95,18 @@ class Read:
     chosen: Sequence[Any]
     entries: Sequence[Any]
     due: Sequence[Any]
+    high: int
 
     @classmethod
     def of(cls, row: Any) -> "Read":
         """Take the statement's one row."""
-        return cls(*([_row(one) for one in part or ()] for part in row))
+        parts = {name: [_row(one) for one in getattr(row, name) or ()] for name in _PARTS}
+        return cls(**parts, high=row.high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is new and nothing is due."""
+        return not (self.outcomes or self.events or self.decisions or self.due)
 
     def is_cut(self, limit: int) -> bool:
         """Whether there may be more new rows than were read."""

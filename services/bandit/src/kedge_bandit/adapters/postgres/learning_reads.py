@@ -186,28 +186,20 @@ CHANGES: Final = learned(tables.known_change).order_by(tables.known_change.c.evi
 MODELS: Final = learned(tables.model_seen)
 
 
-def _any_row(table: Table) -> ColumnElement[bool]:
-    x = table.c.x
-    return exists(select(x).where(x >= tables.fold_state.c.x, x < _xmin).correlate(tables.fold_state))
-
-
 _cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
-_xmin = cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger)
-_is_due = exists(select(_episode.policy).where(_episode.due_time <= func.clock_timestamp()))
+XMIN: Final = cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text), BigInteger)
 _attention = HEADS.subquery("head")
-_has_rows = or_(*(_any_row(table) for table in (tables.decision, tables.episode_event, tables.outcome)), _is_due)
 _releases = select(func.count()).select_from(tables.quarantine_release).scalar_subquery()
 POINT: Final = select(
     tables.fold_state.c.x,
     tables.fold_state.c.evidence_sequence,
     tables.fold_state.c.system_identifier,
     tables.fold_state.c.counted_before,
-    _xmin.label("high"),
+    XMIN.label("high"),
     func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
     cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
     exists(select(tables.unmatched.c.key)).label("has_unmatched"),
     select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
-    _has_rows.label("has_rows"),
     select(func.json_agg(_attention.table_valued())).scalar_subquery().label("heads"),
     # What the record can be told by, and what the modes can: rows of both other tables are only ever added.
     func.concat_ws(":", literal_column(f"{SCHEMA}.fold_state.xmin"), _releases).label("stamp"),

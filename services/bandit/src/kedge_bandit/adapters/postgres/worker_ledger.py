@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
+from zlib import crc32
 
 import psycopg
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -21,6 +22,8 @@ from kedge_bandit.adapters.postgres.tenant_sql import run, text
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
 
+LANES: Final = 3
+"""Connections on which passes run."""
 LIFETIME_SECONDS: Final = 1800.0
 """A connection remembers every schema it has touched; a new one starts small."""
 
@@ -41,7 +44,9 @@ class _Lane:
 
 @dataclass(slots=True)
 class WorkerLedgers:
-    """Open ledgers over an engine; as many connections as ledgers are open at once.
+    """Open ledgers over an engine, a tenant's always on the same of a few connections.
+
+    A connection keeps close to a megabyte for every tenant that it has touched, so no two should touch the same.
 
     Attributes:
         engine: its connections are in autocommit mode.
@@ -49,7 +54,7 @@ class WorkerLedgers:
 
     engine: AsyncEngine
     memory: LearnedMemory = field(default_factory=LearnedMemory)
-    _idle: list[_Lane] = field(default_factory=list)
+    _idle: dict[int, _Lane] = field(default_factory=dict)
 
     @asynccontextmanager
     async def open(self, tenant: TenantId, *, one_view: bool = False) -> AsyncIterator[PostgresLedger]:
@@ -62,7 +67,7 @@ class WorkerLedgers:
         assert not one_view  # noqa: S101 - a pass reads with its lock in hand
         lane = None
         try:
-            lane = await self._take()
+            lane = await self._take(tenant)
             ledger = await self._begin(lane, tenant)
             yield ledger
             await run(lane.raw, _NOBODY, (text("COMMIT"), {}))
@@ -77,16 +82,18 @@ class WorkerLedgers:
                 raise StoreUnavailable("the database cannot be reached") from error
             raise
         ledger.learning.committed()
-        self._idle.append(lane)
+        if (left := self._idle.get(lane_of(tenant))) is not None:
+            await _close(left)
+        self._idle[lane_of(tenant)] = lane
 
     async def close(self) -> None:
         """Close every connection."""
         while self._idle:
-            await _close(self._idle.pop())
+            await _close(self._idle.popitem()[1])
 
-    async def _take(self) -> _Lane:
-        while self._idle:
-            lane = self._idle.pop()
+    async def _take(self, tenant: TenantId) -> _Lane:
+        lane = self._idle.pop(lane_of(tenant), None)
+        if lane is not None:
             if monotonic() - lane.opened < LIFETIME_SECONDS:
                 return lane
             await _close(lane)
@@ -102,6 +109,11 @@ class WorkerLedgers:
         if found[0].found is None:
             raise TenantDenied
         return PostgresLedger(tenant, lane.connection, raw=lane.raw, memory=self.memory, everywhere=modes[0].modes)
+
+
+def lane_of(tenant: TenantId) -> int:
+    """Name the lane of a tenant, the same in every process: 0 to LANES - 1."""
+    return crc32(tenant.encode()) % LANES
 
 
 async def _close(lane: _Lane) -> None:
