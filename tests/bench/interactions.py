@@ -93,9 +93,8 @@ def interactions(setting: Setting) -> Report:
         if name == "anova":
             rows.append(Row(name="anova: CPU of one vector of 36", value=_cpu_ms(played.sums), unit="ms"))
         x = np.linspace(0.0, STEPS, 200, endpoint=False)
-        curves.append(
-            Curve(name, x, np.cumsum(played.regret.mean(axis=1))[:: STEPS // 200], colour=COLOURS[name], width=2.0)
-        )
+        regret = np.cumsum(played.regret.mean(axis=1))[:: STEPS // 200]
+        curves.append(Curve(name, x, regret, colour=COLOURS[name], width=2.0))
     panel = Panel(title="36 joint actions", x_label="episode", y_label="mean regret", curves=curves)
     (setting.folder / "interactions.svg").write_text(draw([panel]), encoding="utf-8")
     notes = [

@@ -9,6 +9,7 @@ from kedge_bandit.application.replay import Replay, Replayed
 from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.draw import uniform
 from kedge_bandit.domain.eligibility import PLAIN, Wish, choose
+from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.lifecycle import stage
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import COLD, Allocation
@@ -65,6 +66,20 @@ async def play(scene: Scene, count: int, *, name: str = "e", mode: Mode = Mode.A
 
 async def replayed(scene: Scene) -> list[Replayed]:
     return await Replay(scene.ledgers).sample(scene.tenant, SUPPORT, size=1_000)
+
+
+@pytest.mark.parametrize("learner", ["auto", *LEARNERS])
+async def test_decisions_replay_under_every_learner(scenes: Scenes, learner: str) -> None:
+    scene = await scenes(replace(SPEC, learner=learner))
+    await play(scene, 120)
+    await scene.play(*(scene.thumb(f"e{i}", -1.0) for i in range(0, 120, 9)))
+    await play(scene, 40, name="f")
+
+    found = await replayed(scene)
+
+    assert len(found) == 160
+    assert [each.detail for each in found if not each.matches] == []
+    assert max(each.vector_error for each in found) <= 1e-9
 
 
 async def test_every_decision_replays_through_changes_freezes_and_corrections(scenes: Scenes) -> None:

@@ -228,6 +228,19 @@ def test_exploration_out_of_range_is_refused_when_it_is_written(exploration: Exp
         fresh(replace(SPEC, exploration=exploration))
 
 
+def test_auto_is_beta_up_to_six_live_actions_and_anova_above() -> None:
+    def spec(models: int, *, retired: int = 0) -> PolicySpec:
+        arms = tuple(
+            Arm(dimension=Dimension.MODEL_ROUTE, name=f"m{i}", content=f"m{i}", retired=0 < i <= retired)
+            for i in range(models)
+        )
+        return replace(SPEC, arms=arms, baseline={Dimension.MODEL_ROUTE: "m0"}, learner="auto")
+
+    assert [spec(models).learner_in_force for models in (1, 6, 7, 36)] == ["beta", "beta", "anova", "anova"]
+    assert spec(7, retired=1).learner_in_force == "beta"
+    assert replace(spec(7), learner="linear").learner_in_force == "linear"
+
+
 def test_an_unknown_learner_or_predecessor_is_refused() -> None:
     with pytest.raises(InvalidPolicy, match="beta"):
         fresh(replace(SPEC, learner="oracle"))
