@@ -193,7 +193,7 @@ def _readable(tenant: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Policy
         try:
             yield _policy(row)
         except (KedgeError, ValueError) as error:
-            log.error("policy.unreadable", tenant=tenant, policy=row["policy"], error=type(error).__name__)
+            log.error("snapshot.policy_unreadable", tenant=tenant, policy=row["policy"], error=type(error).__name__)
 
 
 def _policy(row: Mapping[str, Any]) -> Policy:
