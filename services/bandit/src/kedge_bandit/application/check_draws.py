@@ -8,34 +8,39 @@ import numpy as np
 import structlog
 
 from kedge_bandit.application.learning_port import DecisionRow, FoldPoint
-from kedge_bandit.application.ports import Decisions
+from kedge_bandit.application.ports import Ledger
 from kedge_bandit.domain.eligibility import Wish, choose
-from kedge_bandit.domain.identifiers import PolicyName
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.self_check import Finding, SelfCheck
 
 MEMORY = 4_096
-"""Allocations that a worker remembers; they never change once committed."""
+"""Allocations that a worker remembers over all tenants; they never change once committed."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class AllocationMemory:
-    """Remember allocations that were read, over the passes of one tenant."""
+    """Remember the allocations that were read or published last."""
 
-    known: OrderedDict[tuple[PolicyName, int], Allocation] = field(default_factory=OrderedDict)
+    known: OrderedDict[tuple[TenantId, PolicyName, int], Allocation] = field(default_factory=OrderedDict)
 
-    async def get(self, decisions: Decisions, policy: PolicyName, version: int) -> Allocation:
+    async def get(self, ledger: Ledger, policy: PolicyName, version: int) -> Allocation:
         """Read an allocation, or remember it."""
-        found = self.known.get((policy, version))
+        found = self.known.get((ledger.tenant, policy, version))
         if found is None:
-            found = await decisions.allocation(policy, version)
-            self.known[policy, version] = found
-            if len(self.known) > MEMORY:
-                self.known.popitem(last=False)
+            found = await ledger.decisions.allocation(policy, version)
+            self.keep(ledger.tenant, [found])
         return found
+
+    def keep(self, tenant: TenantId, committed: Iterable[Allocation]) -> None:
+        """Remember allocations that are committed."""
+        for allocation in committed:
+            self.known[tenant, allocation.policy, allocation.version] = allocation
+        while len(self.known) > MEMORY:
+            self.known.popitem(last=False)
 
 
 def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, list[DecisionRow]]:
@@ -55,7 +60,7 @@ def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, l
 
 
 async def check_draws(
-    check: SelfCheck, rows: Iterable[DecisionRow], decisions: Decisions, memory: AllocationMemory
+    check: SelfCheck, rows: Iterable[DecisionRow], ledger: Ledger, memory: AllocationMemory
 ) -> tuple[SelfCheck, Finding | None]:
     """Add decisions of one policy.
 
@@ -64,7 +69,7 @@ async def check_draws(
     """
     groups: defaultdict[tuple[str, ...], list[tuple[tuple[float, ...], int]]] = defaultdict(list)
     for row in rows:
-        allocation = await memory.get(decisions, row.key.policy, row.allocation_version)
+        allocation = await memory.get(ledger, row.key.policy, row.allocation_version)
         vector = allocation.p
         if row.available is not None:
             vector = choose(allocation, Wish(available=row.available), Mode.APPLY, 0.0).vector

@@ -44,7 +44,7 @@ class Holds:
         """Compare new draws of a policy with its allocations, and hold or resume its learning."""
         record, alarm = fold.record.policy, False
         if draws:
-            check, finding = await check_draws(record.self_check, draws, self.ledger.decisions, self.memory)
+            check, finding = await check_draws(record.self_check, draws, self.ledger, self.memory)
             record.self_check, fold.is_touched = check, True
             if finding is not None:
                 self.p_values[fold.policy.name] = finding.p_value

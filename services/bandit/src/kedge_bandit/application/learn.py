@@ -29,6 +29,7 @@ from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.learners.learner import Learner
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.reward_spec import SafetySource
 
 log = structlog.get_logger(__name__)
@@ -40,6 +41,7 @@ class Passed:
 
     Attributes:
         is_truncated: more rows wait; go on at once.
+        is_blocked: rows wait for a transaction that still runs; come back soon.
         lag_seconds: age of the oldest raw row that was taken; None where none was.
         settled: newly reached states by policy.
         counts: counts that changed, as they are now.
@@ -50,6 +52,7 @@ class Passed:
 
     rows: int
     is_truncated: bool
+    is_blocked: bool
     lag_seconds: float | None
     settled: dict[tuple[PolicyName, EpisodeState], int]
     counts: dict[tuple[PolicyName, str], int]
@@ -77,7 +80,7 @@ class Learn:
     learners: Mapping[str, Learner] = field(default_factory=lambda: LEARNERS)
     policies: dict[tuple[TenantId, PolicyName], Policy] = field(default_factory=dict)
     modes: dict[tuple[TenantId, PolicyName], tuple[str, Sequence[ModeChange]]] = field(default_factory=dict)
-    allocations: dict[TenantId, AllocationMemory] = field(default_factory=dict)
+    allocations: AllocationMemory = field(default_factory=AllocationMemory)
 
     async def __call__(self, tenant: TenantId) -> Passed | None:
         """Run one pass; None where another worker is at this tenant.
@@ -86,17 +89,17 @@ class Learn:
             TenantDenied: there is no such tenant.
             StoreUnavailable: the database cannot be reached.
         """
+        published: list[Allocation] = []
         async with self.ledgers.open(tenant) as ledger:
             point = await ledger.learning.lock(limit=self.batch)
             if point is None:
                 return None
-            if not point.has_work:
-                return _idle(point)
-            return await _Pass(self, ledger, ledger.learning, point).run()
-
-    def memory(self, tenant: TenantId) -> AllocationMemory:
-        """Remember a tenant's allocations."""
-        return self.allocations.setdefault(tenant, AllocationMemory())
+            done = _idle(point)
+            if point.has_work:
+                one = _Pass(self, ledger, ledger.learning, point)
+                done, published = await one.run(), one.published
+        self.allocations.keep(tenant, published)
+        return done
 
 
 @dataclass(slots=True)
@@ -107,6 +110,7 @@ class _Pass:
     point: FoldPoint
     folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
     settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
+    published: list[Allocation] = field(default_factory=list)
 
     async def run(self) -> Passed:
         """Take rows, settle, fold, publish, write."""
@@ -124,7 +128,7 @@ class _Pass:
         )
         for task in tasks:
             self._settle(task, changes)
-        holds = Holds(self.ledger, self.learn.memory(self.ledger.tenant), self.point.now)
+        holds = Holds(self.ledger, self.learn.allocations, self.point.now)
         for name, fold in self.folds.items():
             fold.close_safety_window()
             await holds.look(fold, draws.get(name, ()))
@@ -138,6 +142,7 @@ class _Pass:
         return Passed(
             rows=taken,
             is_truncated=rows.is_truncated or goes_on,
+            is_blocked=self.point.is_blocked,
             lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
             settled=self.settled,
             counts=counts,
@@ -210,6 +215,7 @@ class _Pass:
                 await self.ledger.audit.append(event)
             changes.allocations += done.allocations
             failures += done.failures
+        self.published = changes.allocations
         return len(changes.allocations), failures
 
     def _count(self, rows: FreshRows, changes: Changes) -> None:
@@ -228,6 +234,7 @@ def _idle(point: FoldPoint) -> Passed:
     return Passed(
         rows=0,
         is_truncated=False,
+        is_blocked=point.is_blocked,
         lag_seconds=None,
         settled={},
         counts={},

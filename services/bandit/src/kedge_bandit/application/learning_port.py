@@ -25,6 +25,7 @@ class FoldPoint:
         has_work: something is new, due or asks for a look; or new rows were not read along.
         counted_before: decisions made until then were counted by the self-check before a restore; None: no restore.
         is_restored: the record came into another cluster since the last pass, where transaction numbers start anew.
+        is_blocked: rows are there that a transaction which still runs keeps from being final.
         modes: tells the changes of modes that are visible now from others; empty where nobody remembers them.
     """
 
@@ -37,6 +38,7 @@ class FoldPoint:
     has_work: bool
     counted_before: datetime | None = None
     is_restored: bool = False
+    is_blocked: bool = False
     modes: str = ""
 
 

@@ -24,6 +24,8 @@ SWEEP_TENANTS, SWEEP_ROUND = 16, 15
 so many seconds. NOTIFY is a hint, the sweep is the guarantee; it also finds what falls due."""
 ONLY_DECISIONS = "~"
 LONGEST_BACKOFF = 30.0
+UNBLOCKING_SECONDS = 0.01
+"""A transaction that keeps rows from being final is another writer's or another pass, and mostly over in no time."""
 PARTITION_SECONDS = 3600.0
 EXTEND_PARTITIONS = "SELECT control.extend_partitions()"
 
@@ -32,11 +34,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Place:
-    """When a tenant was last looked at, when it may be again, and how often in a row that failed."""
+    """When a tenant was last looked at, when it may be again, how often in a row that failed or found rows blocked."""
 
     looked: float = float("-inf")
     not_before: float = float("-inf")
     failures: int = 0
+    blocked: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +136,10 @@ class Rounds:
         if done is None:
             return
         self.metrics.passed(tenant, done, monotonic() - begin)
+        place.blocked = place.blocked + 1 if done.is_blocked else 0
+        if done.is_blocked:
+            place.not_before = monotonic() + min(SWEEP_SECONDS, UNBLOCKING_SECONDS * 2.0**place.blocked)
+            self.touch([tenant])
         if done.is_truncated:
             place.not_before = monotonic()
             self.touch([tenant])

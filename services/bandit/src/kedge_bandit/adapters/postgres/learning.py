@@ -90,6 +90,7 @@ class PostgresLearning:
             has_work=found is None or not found.is_empty or is_restored or wants_attention,
             counted_before=row.counted_before,
             is_restored=is_restored,
+            is_blocked=found is not None and found.is_blocked,
             modes=f"{self._everywhere}:{row.modes}" if self._everywhere else "",
         )
 
@@ -169,10 +170,9 @@ class PostgresLearning:
 
     async def files(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, EpisodeFile]:
         """Read the episodes that exist."""
-        if self._read is not None and self._read.keys.issuperset(keys):
-            found = [rows.file_of(row) for row in self._read.files]
-        else:
-            found = [rows.file_of(row) for row in await self._execute(reads.FILES, **_arrays(keys))]
+        known = self._read is not None and self._read.keys.issuperset(keys)
+        stored = self._read.files if known and self._read else await self._execute(reads.FILES, **_arrays(keys))
+        found = [rows.file_of(row) for row in stored]
         return {file.key: file for file in found if file.key in keys}
 
     async def due_files(self, now: datetime, *, limit: int) -> Sequence[EpisodeFile]:
@@ -248,10 +248,10 @@ class PostgresLearning:
 
     async def unaccounted(self, policy: PolicyName) -> int:
         """Count logged episodes that are not in exactly one state."""
-        actual: dict[str, int] = {row.state: row.number for row in await self._execute(reads.STATES, policy=policy)}
-        counts: dict[str, int] = {row.name: row.number for row in await self._execute(reads.COUNTS, policy=policy)}
-        (logged,) = await self._execute(reads.LOGGED, policy=policy)
-        wrong = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
+        texts = (text_of(one) for one in (reads.STATES, reads.COUNTS, reads.LOGGED))
+        states, counted, (logged,) = await self._run(*((one, {"policy": policy}) for one in texts))
+        actual, counts = {row.state: row.number for row in states}, {row.name: row.number for row in counted}
+        wrong: int = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
         return wrong + abs(int(logged.number) - sum(actual.values()))
 
     async def usage(self, policy: PolicyName, baseline: str, *, before: int, now: datetime) -> Usage:

@@ -5,7 +5,7 @@ which prints floats exactly.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar
@@ -76,9 +76,9 @@ def _statement() -> Text:
 
 
 def _unfolded(statement: Select[Any]) -> str:
-    """Read what the lock's own row and this statement's snapshot leave between them."""
+    """Read from the lock's own row on: what is final by this statement's snapshot, and what is not yet."""
     low = f"(SELECT x FROM {SCHEMA}.fold_state)"  # noqa: S608 - a constant
-    return sql_of(statement).replace("%(low)s", low).replace("%(high)s", f"({sql_of(reads.XMIN)})")
+    return sql_of(statement).replace("%(low)s", low).replace("%(high)s", str(2**63 - 1))
 
 
 READ: Final = _statement()
@@ -86,22 +86,34 @@ READ: Final = _statement()
 
 @dataclass(slots=True)
 class Read:
-    """What the statement read: rows by name, as the tables' columns are named."""
+    """What the statement read: rows by name, as the tables' columns are named.
 
-    outcomes: Sequence[Any]
-    events: Sequence[Any]
-    decisions: Sequence[Any]
-    files: Sequence[Any]
-    chosen: Sequence[Any]
-    entries: Sequence[Any]
-    due: Sequence[Any]
-    high: int
+    Attributes:
+        high: new rows below it are final, and only those are here.
+        is_blocked: there are others, which a transaction that still runs keeps from being taken.
+        keys: (policy, episode id) of the episodes whose files were looked for.
+    """
+
+    outcomes: list[Any]
+    events: list[Any]
+    decisions: list[Any]
+    files: list[Any]
+    chosen: list[Any]
+    entries: list[Any]
+    due: list[Any]
+    high: int = field(kw_only=True)
+    is_blocked: bool = field(default=False, kw_only=True)
+    keys: set[tuple[str, str]] = field(default_factory=set, kw_only=True)
 
     @classmethod
     def of(cls, row: Any) -> "Read":
         """Take the statement's one row."""
-        parts = {name: [_row(one) for one in getattr(row, name) or ()] for name in _PARTS}
-        return cls(**parts, high=row.high)
+        read = cls(*([_row(one) for one in getattr(row, name) or ()] for name in _PARTS), high=row.high)
+        for part in (read.outcomes, read.events, read.decisions):
+            read.is_blocked |= bool(part) and part[-1].x >= read.high
+            part[:] = [one for one in part if one.x < read.high]
+            read.keys.update((one.policy, one.episode_id) for one in part if one.policy and one.episode_id)
+        return read
 
     @property
     def is_empty(self) -> bool:
@@ -111,16 +123,6 @@ class Read:
     def is_cut(self, limit: int) -> bool:
         """Whether there may be more new rows than were read."""
         return max(len(self.outcomes), len(self.events), len(self.decisions)) > limit
-
-    @property
-    def keys(self) -> set[tuple[str, str]]:
-        """Name the episodes whose files were looked for: (policy, episode id)."""
-        return {
-            (row.policy, row.episode_id)
-            for part in (self.outcomes, self.events, self.decisions)
-            for row in part
-            if row.policy is not None and row.episode_id is not None
-        }
 
 
 def _row(fields: dict[str, Any]) -> SimpleNamespace:
