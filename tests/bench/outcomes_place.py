@@ -64,7 +64,7 @@ def running(cores: Cores) -> Iterator[Served]:
             try:
                 place = Place(database, folder / "kedge")
                 with _server(place, cores) as (process, port):
-                    onboard(place, port, range(TENANTS), make_policy())
+                    onboard(place, port, range(TENANTS + 1), make_policy())
                     yield Served(place, process, port)
             finally:
                 database.stop()
@@ -89,14 +89,15 @@ def _server(place: Place, cores: Cores) -> Iterator[tuple["subprocess.Popen[str]
 class Ceiling:
     """Copy outcome rows like those stored, into the tables they are stored in: what this database takes at best.
 
-    A stored outcome is two rows, the fact and its idempotency key, each with its index.
+    A stored outcome is two rows, the fact and its idempotency key, each with its index. The tables are those of a
+    tenant of its own, emptied before each measurement, so that every one finds them alike.
     """
 
-    def __init__(self, place: Place, number: int) -> None:
-        self._schema = schema_of(number)
+    def __init__(self, place: Place) -> None:
+        self._schema = schema_of(TENANTS)
         self._place = place
         with place.connect() as connection:
-            row = connection.execute(_STORED.format(schema=self._schema)).fetchone()
+            row = connection.execute(_STORED.format(schema=schema_of(0))).fetchone()
         if row is None:
             raise RuntimeError("no outcome to take as the pattern: send some first")
         self._pattern = [str(value) for value in row]
@@ -106,6 +107,7 @@ class Ceiling:
         """Copy; the bytes are made before the clock starts."""
         lots = [self._lot(rows) for _ in range(transactions)]
         with self._place.connect() as connection:
+            connection.execute(f"TRUNCATE {self._schema}.idempotency_key, {self._schema}.outcome".encode())
             began = time.perf_counter()
             for keys, outcomes in lots:
                 with connection.transaction():
