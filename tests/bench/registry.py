@@ -9,8 +9,10 @@ from tests.bench.drift import drift
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench, Report, Setting
 from tests.bench.interactions import interactions
+from tests.bench.lag import lag
 from tests.bench.learners import learners
 from tests.bench.local_decide import local_decide
+from tests.bench.memory import memory
 from tests.bench.ofrep import ofrep
 from tests.bench.outcomes import outcomes
 from tests.bench.reward_masks import reward_masks
@@ -42,4 +44,6 @@ BENCHES: dict[str, Bench] = {
     "local_decide": local_decide,
     "ofrep": ofrep,
     "outcomes": outcomes,
+    "lag": lag,
+    "memory": memory,
 }

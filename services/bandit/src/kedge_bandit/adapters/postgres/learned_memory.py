@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kedge_bandit.application.learned import LearnedRecord
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
-MOST_CELLS = 50_000
+MOST_CELLS = 20_000
 """Cells of all remembered records, about 0.4 kB each; beyond that the tenant seen longest ago is read anew."""
 
 

@@ -251,8 +251,8 @@ class PostgresLearning:
         texts = (text_of(one) for one in (reads.STATES, reads.COUNTS, reads.LOGGED))
         states, counted, (logged,) = await self._run(*((one, {"policy": policy}) for one in texts))
         actual, counts = {row.state: row.number for row in states}, {row.name: row.number for row in counted}
-        wrong: int = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
-        return wrong + abs(int(logged.number) - sum(actual.values()))
+        wrong = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
+        return int(wrong + abs(logged.number - sum(actual.values())))
 
     async def usage(self, policy: PolicyName, baseline: str, *, before: int, now: datetime) -> Usage:
         """Count what was served beside the baseline, from the raw rows."""

@@ -1,0 +1,135 @@
+"""Measure what a worker and a server keep in memory per tenant, and how soon they are ready."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tests.bench.figures import Bar, Report, Row, Setting
+from tests.bench.tenants_place import (
+    ARMS,
+    Place,
+    database_with_commit_times,
+    is_serving,
+    make_policy,
+    onboard,
+    running,
+    running_server,
+    schema_of,
+    wait_for_vectors,
+)
+from tests.fixtures.stack import free_port, wait_for
+
+BUCKETS = 60
+COUNTS = (100, 300)
+STARTS = 5
+TOTAL_BAR, TENANT_BAR, READY_BAR = Bar(at_most=150), Bar(at_most=16), Bar(at_most=3)
+FILL = """
+INSERT INTO {schema}.cell (policy, bucket, action, n, s, s2, as_of)
+SELECT 'support', 'bucket-' || b, a.action, 20, 12, 9, extract(epoch FROM now())
+FROM generate_series(1, {buckets}) AS b, unnest((SELECT actions FROM {schema}.allocation LIMIT 1)) AS a (action)
+ON CONFLICT DO NOTHING;
+INSERT INTO {schema}.bucket_state (policy, bucket, allocation_version, n, fresh)
+SELECT 'support', 'bucket-' || b, 0, 0, 100 FROM generate_series(1, {buckets}) AS b ON CONFLICT DO NOTHING;
+UPDATE {schema}.fold_state SET x = x;
+"""
+"""Evidence of every bucket and action, and a reason to publish all of them: the worker reads, ages and publishes it."""
+
+
+@dataclass(slots=True)
+class Weighed:
+    """Memory in MB with a number of tenants."""
+
+    tenants: int
+    worker: float
+    server: float
+
+
+def memory(setting: Setting) -> Report:
+    """Weigh worker and server with few and with more tenants, then start each a few times."""
+    with database_with_commit_times() as place:
+        setting.say("making tenants")
+        weighed = []
+        known = range(0)
+        with running_server(place) as (_, port), running(place, "worker"):
+            onboard(place, port, range(max(COUNTS)), make_policy())
+            wait_for_vectors(place, range(max(COUNTS)))
+        for count in COUNTS:
+            setting.say(f"{count} tenants with {BUCKETS} x {len(ARMS)} cells")
+            known = range(count)
+            weighed.append(weigh(place, known))
+        setting.say("starting processes")
+        ready = {name: [seconds_to_ready(place, name) for _ in range(STARTS)] for name in ("worker", "server")}
+    return _report(weighed, ready)
+
+
+def weigh(place: Place, tenants: range) -> Weighed:
+    """Start both processes anew, make the worker publish every bucket of these tenants, and read their memory."""
+    fill(place, tenants)
+    with ExitStack() as exits:
+        server, _ = exits.enter_context(running_server(place))
+        worker = exits.enter_context(running(place, "worker"))
+        wait_for(lambda: all_published(place, tenants), "every bucket to be published", seconds=300)
+        return Weighed(len(tenants), pss(worker.pid), pss(server.pid))
+
+
+def fill(place: Place, tenants: range) -> None:
+    """Put evidence into every cell, and ask for every bucket's vector, whether it was published before or not."""
+    with place.connect() as connection:
+        for number in tenants:
+            connection.execute(FILL.format(schema=schema_of(number), buckets=BUCKETS))
+            connection.execute(f"UPDATE {schema_of(number)}.bucket_state SET fresh = 100, publish_time = NULL")
+
+
+def all_published(place: Place, tenants: range) -> bool:
+    """Whether no bucket waits any more."""
+    with place.connect() as connection:
+        return not any(
+            connection.execute(f"SELECT 1 FROM {schema_of(number)}.bucket_state WHERE fresh >= 100 LIMIT 1").fetchone()
+            for number in tenants
+        )
+
+
+def pss(pid: int) -> float:
+    """Read a process's memory in MB, shared pages counted in part."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    (line,) = (line for line in lines if line.startswith("Pss:"))
+    return int(line.split()[1]) / 1024
+
+
+def seconds_to_ready(place: Place, name: str) -> float:
+    """Start a process with the database up; the server is ready when it serves, the worker when it has passed."""
+    port, began = free_port(), time.monotonic()
+    if name == "server":
+        with running(place, name, KEDGE_PORT=str(port)):
+            wait_for(lambda: is_serving(port), name)
+            return time.monotonic() - began
+    fill(place, range(1))
+    began = time.monotonic()
+    with running(place, name):
+        wait_for(lambda: all_published(place, range(1)), name)
+        return time.monotonic() - began
+
+
+def _report(weighed: list[Weighed], ready: dict[str, list[float]]) -> Report:
+    first, last = weighed[0], weighed[-1]
+    more = last.tenants - first.tenants
+    cells = f"{BUCKETS} x {len(ARMS)} cells each"
+    rows = [
+        Row(name=f"worker, {last.tenants} tenants with {cells}", value=last.worker, bar=TOTAL_BAR, unit="MB"),
+        Row(
+            name=f"worker, per tenant from {first.tenants} to {last.tenants}",
+            value=(last.worker - first.worker) * 1024 / more,
+            bar=TENANT_BAR,
+            unit="kB",
+        ),
+        *(Row(name=f"worker, {one.tenants} tenants", value=one.worker, unit="MB") for one in weighed),
+        *(Row(name=f"server, {one.tenants} tenants", value=one.server, unit="MB") for one in weighed),
+        Row(name="server, per tenant", value=(last.server - first.server) * 1024 / more, unit="kB"),
+        *(
+            Row(name=f"{name} ready", value=median(took), bar=READY_BAR, unit="s", spread=(min(took), max(took)))
+            for name, took in ready.items()
+        ),
+    ]
+    return Report(rows=rows, notes=["PSS after every bucket of every tenant was published by a worker just started"])
