@@ -50,7 +50,7 @@ def request_for(rpc: MethodDescriptor, tenant: str) -> Any:
     request: Any = GetMessageClass(rpc.input_type)()
     fields = request.DESCRIPTOR.fields_by_name
     policy = f"{tenant}/policies/support"
-    if rpc.name in ("PutPolicy", "OnboardTenant"):
+    if rpc.name in ("PutPolicy", "OnboardTenant", "UpdateTenant"):
         inner = request.policy if "policy" in fields else request.tenant
         inner.name = policy if "policy" in fields else tenant
     else:
