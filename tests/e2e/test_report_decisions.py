@@ -20,6 +20,10 @@ def services(stack: Stack) -> Iterator[Services]:
         yield connected
 
 
+CALENDAR_END_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
 @pytest.fixture
 def client(services: Services) -> Client:
     return Client(services)
@@ -43,6 +47,8 @@ FORGERIES: dict[str, Callable[[Client, Decision], Decision]] = {
     "UNDECLARED_FEATURE": lambda _, m: in_context(m, colour="red"),
     "INVALID_NAME": lambda _, m: changed(m, name=m.name[:-1] + "x"),
     "TIME_OUT_OF_RANGE": lambda _, m: at(m, m.decision_time.ToMilliseconds() + 60_000),
+    "TIME_OUT_OF_RANGE at the calendar's end": lambda _, m: at(m, CALENDAR_END_MS),
+    "TIME_OUT_OF_RANGE long ago": lambda _, m: at(m, 1_000),
 }
 
 
@@ -58,7 +64,7 @@ def test_a_forged_decision_is_refused_and_a_true_one_beside_it_is_not(client: Cl
 
     answer = client.report(forged, true)
 
-    assert list(answer.refusals) == [why, ""]
+    assert list(answer.refusals) == [why.partition(" ")[0], ""]
     assert client.stored(true).is_local
     assert refusal(lambda: client.stored(forged)) in ("DECISION_NOT_FOUND", "INVALID_NAME")
 

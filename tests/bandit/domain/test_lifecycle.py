@@ -246,6 +246,10 @@ def test_an_unknown_learner_or_predecessor_is_refused() -> None:
         fresh(replace(SPEC, learner="oracle"))
     with pytest.raises(InvalidPolicy, match="succeeds"):
         fresh(replace(SPEC, arms=(SMALL, replace(LARGE, succeeds="gone@000000000000"))))
+    prompt = Arm(dimension=Dimension.PROMPT_VARIANT, name="plain", content="Answer.")
+    baseline = SPEC.baseline | {Dimension.PROMPT_VARIANT: "plain"}
+    with pytest.raises(InvalidPolicy, match="same dimension"):
+        fresh(replace(SPEC, arms=(SMALL, replace(LARGE, succeeds=prompt.arm_id), prompt), baseline=baseline))
 
 
 @pytest.mark.parametrize("because", ["", "  ", "x" * 1001])

@@ -142,7 +142,8 @@ class _Source:
     async def grounds(self, said: Decision) -> Grounds:
         """Choose what one decision is judged by."""
         known: list[Policy] = []
-        for policy in self.policies:
+        in_range = self.now - EXPIRY <= said.time <= self.now + SKEW
+        for policy in self.policies if in_range else ():
             if policy.update_time <= said.time + SKEW:
                 known.append(policy)
             if policy.update_time <= said.time - LEASE:

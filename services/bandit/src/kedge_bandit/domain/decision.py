@@ -31,6 +31,7 @@ class SetAside(StrEnum):
     """Why a decision that a client made and reported is stored but not learned from."""
 
     OUTDATED = "OUTDATED"
+    LATE = "LATE"
     FROZEN = "FROZEN"
     BYPASS = "BYPASS"
 

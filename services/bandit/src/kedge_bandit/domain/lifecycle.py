@@ -224,10 +224,12 @@ def _check(spec: PolicySpec) -> None:
         raise InvalidPolicy(
             f"learner {spec.learner[:80]!r} is not registered: use {AUTO} or one of {', '.join(sorted(LEARNERS))}"
         )
-    known = {arm.arm_id for arm in spec.arms}
+    known = {(arm.dimension, arm.arm_id) for arm in spec.arms}
     for arm in spec.arms:
-        if arm.succeeds and (arm.succeeds not in known or arm.succeeds == arm.arm_id):
-            raise InvalidPolicy(f"arm {arm.name} succeeds {arm.succeeds[:80]!r}: name another arm id of the policy")
+        if arm.succeeds and ((arm.dimension, arm.succeeds) not in known or arm.succeeds == arm.arm_id):
+            raise InvalidPolicy(
+                f"arm {arm.name} succeeds {arm.succeeds[:80]!r}: name another arm id of the same dimension"
+            )
     caps = dict(zip(spec.action_keys, spec.action_caps, strict=True)) if spec.action_caps else None
     exploration = spec.exploration
     check_exploration(

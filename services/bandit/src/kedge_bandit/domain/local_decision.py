@@ -27,6 +27,10 @@ SKEW: Final = timedelta(seconds=5)
 FRESH_FOR: Final = timedelta(seconds=60)
 """How long after an allocation was replaced a decision drawn from it is still learned from."""
 
+LATEST: Final = timedelta(minutes=10)
+"""How long after its time a decision may be reported and still be learned from. A client reports within a second; one
+that knows how the episode went could choose an older allocation, mode or cap that suits it."""
+
 _WITHOUT_ALLOCATION: Final = {Reason.STALE: None, Reason.FROZEN: Mode.FROZEN, Reason.BYPASS: Mode.BYPASS}
 
 
@@ -147,14 +151,14 @@ def set_aside(said: Decision, grounds: Grounds) -> SetAside | None:
     """Say why a decision that was not refused is not learned from; None where it may be.
 
     A mode that was in force at its time beats what the client knew of it, and so does an allocation that had long been
-    replaced.
+    replaced. What is reported long afterwards is kept and not learned from.
     """
     mode = grounds.modes.at(said.time)
     if mode.stops_time and not said.mode.stops_time:
         return SetAside(mode.value)
     if grounds.replaced_time is not None and said.time - grounds.replaced_time > FRESH_FOR:
         return SetAside.OUTDATED
-    return None
+    return SetAside.LATE if grounds.now - said.time > LATEST else None
 
 
 def asked_for(said: Decision) -> Wish:

@@ -238,6 +238,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
         tenant, policy = parse_policy(request.policy)
         self.keyring.require(context, _ALLOWED["WatchArms"], tenant)
         async for arms in self.read.arms(tenant, policy):
+            self.keyring.require(context, _ALLOWED["WatchArms"], tenant)
             yield pb.WatchArmsResponse(arms=[arm_message(arm) for arm in arms])
 
     def _parse(self, name: str) -> tuple[TenantId, PolicyName]:

@@ -101,6 +101,7 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
         tenant = parse_tenant(request.parent)
         self.keyring.require(context, _ALLOWED["WatchAudit"], tenant)
         async for event in self.watch_audit(tenant, after=request.after_sequence):
+            self.keyring.require(context, _ALLOWED["WatchAudit"], tenant)
             yield pb.WatchAuditResponse(event=audit_event_message(event))
 
     @answering

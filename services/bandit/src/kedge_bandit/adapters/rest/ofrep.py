@@ -133,7 +133,7 @@ def _context(body: bytes) -> dict[str, object]:
         raise _Refused(400, ErrorCode.PARSE_ERROR, f"the body is not JSON: {error}") from error
     if not isinstance(read, dict):
         raise _Refused(400, ErrorCode.PARSE_ERROR, "the body is not a JSON object")
-    context = read.get("context") or {}
+    context = {} if read.get("context") is None else read["context"]
     if not isinstance(context, dict):
         raise _Refused(400, ErrorCode.INVALID_CONTEXT, "the context is not a JSON object")
     return context
