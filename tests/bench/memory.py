@@ -22,7 +22,7 @@ from tests.bench.tenants_place import (
 from tests.fixtures.stack import free_port, wait_for
 
 BUCKETS = 60
-COUNTS = (100, 300)
+COUNTS = (100, 200)
 STARTS = 5
 TOTAL_BAR, TENANT_BAR, READY_BAR = Bar(at_most=150), Bar(at_most=16), Bar(at_most=3)
 FILL = """
