@@ -1,5 +1,6 @@
 """A replica's view follows the database: by its poll alone where no NOTIFY comes, and reading only what changed."""
 
+import json
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,6 +105,32 @@ async def test_a_change_whose_notify_is_lost_is_found_and_nothing_else_is_read(
     assert watched.mode(one) is Mode.APPLY
     assert len(watched.reached) == 2
     assert await watched.news() == []
+
+
+async def test_a_mode_is_obeyed_from_the_notify_alone_and_an_older_read_does_not_undo_it(
+    scene: Scene, watched: Watched
+) -> None:
+    await watched.news()
+    with psycopg.connect(scene.url, autocommit=True) as listener:
+        listener.execute("LISTEN kedge_modes")
+        await scene.freeze()
+        await scene.unfreeze(QuarantineChoice.KEEP)
+        freeze, unfreeze = (notice.payload for notice in listener.notifies(timeout=10, stop_after=2))
+    await watched.view.hear("kedge_modes", freeze)
+    assert watched.mode(scene) is Mode.FROZEN
+    assert len(watched.reached) == 1
+    await watched.view.hear("kedge_modes", unfreeze)
+    assert watched.mode(scene) is Mode.APPLY
+
+    # A read that began before the announcement says otherwise, and is left.
+    version = json.loads(unfreeze)["version"]
+    later = json.dumps({**json.loads(freeze), "version": version + 1})
+    await watched.view.hear("kedge_modes", later)
+    await watched.news()
+    assert watched.mode(scene) is Mode.FROZEN
+    # What the database goes on saying is true.
+    await watched.news()
+    assert watched.mode(scene) is Mode.APPLY
 
 
 async def test_of_allocations_only_the_newer_ones_are_read(scene: Scene, watched: Watched) -> None:

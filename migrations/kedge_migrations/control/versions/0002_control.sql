@@ -38,6 +38,27 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION control.serving_changed() FROM PUBLIC;
 
+-- A mode of a policy or tenant changed: NOTIFY says which mode it is now, so that a replica need not read it first.
+CREATE FUNCTION control.mode_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    of_tenant text;
+    raised record;
+BEGIN
+    SELECT t.name INTO of_tenant FROM control.tenant t WHERE t.schema_name = TG_TABLE_SCHEMA;
+    IF of_tenant IS NULL THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO control.serving AS s (tenant, kind) VALUES (of_tenant, 'policies')
+    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp()
+    RETURNING s.version, s.change_time INTO raised;
+    PERFORM pg_notify('kedge_modes', json_build_object('tenant', of_tenant, 'policy', NEW.policy, 'mode', NEW.mode,
+        'version', raised.version, 'change_time', raised.change_time)::text);
+    PERFORM pg_notify('kedge_serving', of_tenant);
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION control.mode_changed() FROM PUBLIC;
+
 CREATE TRIGGER serving_changed AFTER INSERT OR UPDATE OR DELETE ON control.api_key
     FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('keys');
 CREATE TRIGGER serving_changed AFTER INSERT OR UPDATE OR DELETE ON control.mode_change

@@ -45,8 +45,8 @@ END $body$;
 
 CREATE TRIGGER serving_changed AFTER INSERT OR UPDATE OR DELETE ON {schema}.policy
     FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('policies');
-CREATE TRIGGER serving_changed AFTER INSERT ON {schema}.mode_change
-    FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('policies');
+CREATE TRIGGER mode_changed AFTER INSERT ON {schema}.mode_change
+    FOR EACH ROW EXECUTE FUNCTION control.mode_changed();
 CREATE TRIGGER serving_changed AFTER INSERT ON {schema}.allocation
     FOR EACH STATEMENT EXECUTE FUNCTION control.serving_changed('allocations');
 REVOKE ALL ON FUNCTION {schema}.read_policies(), {schema}.read_allocations(json) FROM PUBLIC;

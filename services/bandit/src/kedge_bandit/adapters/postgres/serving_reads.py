@@ -113,6 +113,35 @@ class TenantAllocations:
     allocations: tuple[Allocation, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeNotice:
+    """What NOTIFY says of a changed mode.
+
+    Attributes:
+        policy: None: the tenant's own mode.
+        version: of the tenant's policies; a read of that version has it.
+        change_time: on the database's clock, shortly before the change was committed.
+    """
+
+    tenant: TenantId
+    policy: PolicyName | None
+    mode: Mode
+    version: int
+    change_time: datetime
+
+    @classmethod
+    def read(cls, payload: str) -> "ModeNotice":
+        """Read a payload of the trigger `mode_changed`."""
+        found = orjson.loads(payload)
+        return cls(
+            tenant=TenantId(found["tenant"]),
+            policy=None if found["policy"] is None else PolicyName(found["policy"]),
+            mode=Mode(found["mode"]),
+            version=found["version"],
+            change_time=datetime.fromisoformat(found["change_time"]),
+        )
+
+
 class ServingReads:
     """Read on a pooled connection, each call one statement and one round trip."""
 

@@ -6,18 +6,17 @@ allocations, so that a freeze never waits for them.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
 
 import psycopg
 import structlog
-from sqlalchemy.exc import DBAPIError
 
-from kedge_bandit.adapters.postgres.serving_reads import ServingReads
+from kedge_bandit.adapters.postgres.feed import GONE, RETRY_SECONDS, Feed
+from kedge_bandit.adapters.postgres.serving_reads import ModeNotice, ServingReads
 from kedge_bandit.application.ports import Serving
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.errors import PolicyNotFound, TenantDenied
@@ -28,12 +27,13 @@ from kedge_bandit.domain.published import Allocation
 
 LEASE_SECONDS = 5.0
 POLL_SECONDS = 1.0
-RETRY_SECONDS = 0.2
-BATCH_TENANTS = 50
-"""Tenants that one query reads."""
-SERVING_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL = "kedge_serving", "kedge_allocations", "kedge_keys"
+SERVING_CHANNEL, MODES_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL = CHANNELS = (
+    "kedge_serving",
+    "kedge_modes",
+    "kedge_allocations",
+    "kedge_keys",
+)
 EVERYBODY = "many"
-GONE = (DBAPIError, psycopg.Error, OSError)
 
 log = structlog.get_logger(__name__)
 
@@ -58,47 +58,6 @@ class DatabaseClock:
 
 
 @dataclass(slots=True)
-class _Feed:
-    """What is known of one kind, tenant by tenant, and what NOTIFY named since.
-
-    Attributes:
-        load: reads tenants and takes them in; answers the versions they are at least as new as. Runs once at a time.
-    """
-
-    load: Callable[[Sequence[TenantId]], Awaitable[Mapping[TenantId, int]]]
-    known: dict[TenantId, int] = field(default_factory=dict)
-    named: dict[TenantId, None] = field(default_factory=dict)
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def name(self, tenants: Iterable[TenantId]) -> None:
-        """Note that tenants have news."""
-        self.named.update(dict.fromkeys(tenants))
-        self.wake.set()
-
-    async def bring(self, tenants: Iterable[TenantId]) -> None:
-        """Read tenants in batches; between two of them others may read."""
-        waiting = deque(tenants)
-        while waiting:
-            batch = [waiting.popleft() for _ in range(min(BATCH_TENANTS, len(waiting)))]
-            async with self.lock:
-                self.known.update(await self.load(batch))
-
-    async def follow(self) -> None:
-        """Read what NOTIFY names, for ever. What cannot be read is left to the poll."""
-        while True:
-            await self.wake.wait()
-            self.wake.clear()
-            named = list(self.named)
-            self.named.clear()
-            try:
-                await self.bring(named)
-            except GONE as error:
-                log.warning("snapshot.not_refreshed", error=type(error).__name__)
-                await asyncio.sleep(RETRY_SECONDS)
-
-
-@dataclass(slots=True)
 class ReplicaSnapshot:
     """What this replica serves from.
 
@@ -118,6 +77,7 @@ class ReplicaSnapshot:
     changed: Callable[[TenantId], None] = lambda _tenant: None
     _everything: Mode = Mode.APPLY
     _tenant_modes: dict[TenantId, Mode] = field(default_factory=dict)
+    _announced: dict[TenantId, int] = field(default_factory=dict)
     _durable: set[TenantId] = field(default_factory=set)
     _allocations: dict[TenantId, dict[PolicyName, dict[str, Allocation]]] = field(default_factory=dict)
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
@@ -125,12 +85,12 @@ class ReplicaSnapshot:
     _keys_version: int = -1
     _modes_version: int = -1
     _shared: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _of_policies: _Feed = field(init=False)
-    _of_allocations: _Feed = field(init=False)
+    _of_policies: Feed = field(init=False)
+    _of_allocations: Feed = field(init=False)
 
     def __post_init__(self) -> None:
         """Set up the two feeds."""
-        self._of_policies, self._of_allocations = _Feed(self._load_policies), _Feed(self._load_allocations)
+        self._of_policies, self._of_allocations = Feed(self._load_policies), Feed(self._load_allocations)
 
     def serving(self, tenant: TenantId, policy: PolicyName) -> Serving:
         """Read a policy."""
@@ -167,7 +127,7 @@ class ReplicaSnapshot:
         while True:
             try:
                 async with await self.listen() as connection:
-                    for channel in (SERVING_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL):
+                    for channel in CHANNELS:
                         await connection.execute(f"LISTEN {channel}")
                     async for notice in connection.notifies():
                         await self.hear(notice.channel, notice.payload)
@@ -177,7 +137,9 @@ class ReplicaSnapshot:
 
     async def hear(self, channel: str, payload: str) -> None:
         """Take in a NOTIFY."""
-        if channel == KEYS_CHANNEL:
+        if channel == MODES_CHANNEL:
+            self._obey(ModeNotice.read(payload))
+        elif channel == KEYS_CHANNEL:
             await self._load_keys()
         elif channel == ALLOCATIONS_CHANNEL:
             self._of_allocations.name([TenantId(payload)])
@@ -237,8 +199,23 @@ class ReplicaSnapshot:
             for tenant in self._tenants:
                 self._compose(tenant, self._policies_of(tenant), changed)
 
+    def _obey(self, notice: ModeNotice) -> None:
+        """Change a mode by what NOTIFY says of it, before it can be read; reading it follows."""
+        tenant, policy = notice.tenant, notice.policy
+        if tenant not in self._tenants:
+            return
+        self._announced[tenant] = notice.version
+        policies = self._policies_of(tenant)
+        if policy is None:
+            self._tenant_modes[tenant] = notice.mode
+        else:
+            policies = [replace(each, mode=notice.mode) if each.name == policy else each for each in policies]
+        self._compose(tenant, policies, notice.change_time)
+
     async def _load_policies(self, tenants: Sequence[TenantId]) -> Mapping[TenantId, int]:
-        found = await self.reads.policies(tenants)
+        """Read policies and modes. What was read before a mode was announced is left: the next read brings both."""
+        read = await self.reads.policies(tenants)
+        found = {tenant: news for tenant, news in read.items() if news.version >= self._announced.pop(tenant, 0)}
         for tenant, news in found.items():
             self._tenant_modes[tenant] = news.mode
             (self._durable.add if news.durable else self._durable.discard)(tenant)
