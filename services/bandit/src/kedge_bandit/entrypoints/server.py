@@ -87,8 +87,8 @@ def make_server(replica: Replica) -> tuple[grpc.aio.Server, Health]:
 def spare_the_collector() -> None:
     """Leave what was loaded out of garbage collection, and look at new objects in short steps.
 
-    A decision makes dozens of objects, none of them in a cycle, and they are remembered: walking all that came since the
-    last look stops every call for as long as it takes, 100 ms for 50,000 objects on a busy machine.
+    A decision makes dozens of objects, none of them in a cycle, and they are remembered: walking all that came since
+    the last look stops every call for as long as it takes, 100 ms for 50,000 objects on a busy machine.
     """
     gc.collect()
     gc.freeze()
