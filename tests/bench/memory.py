@@ -24,6 +24,8 @@ from tests.fixtures.stack import free_port, wait_for
 BUCKETS = 60
 COUNTS = (100, 200)
 STARTS = 5
+GROWN = 1_000_000
+"""Rows of evidence by which every bucket is said to have grown, so that each wants a new vector."""
 TOTAL_BAR, TENANT_BAR, READY_BAR = Bar(at_most=150), Bar(at_most=16), Bar(at_most=3)
 FILL = """
 INSERT INTO {schema}.cell (policy, bucket, action, n, s, s2, as_of)
@@ -31,8 +33,7 @@ SELECT 'support', 'bucket-' || b, a.action, 20, 12, 9, extract(epoch FROM now())
 FROM generate_series(1, {buckets}) AS b, unnest((SELECT actions FROM {schema}.allocation LIMIT 1)) AS a (action)
 ON CONFLICT DO NOTHING;
 INSERT INTO {schema}.bucket_state (policy, bucket, allocation_version, n, fresh)
-SELECT 'support', 'bucket-' || b, 0, 0, 100 FROM generate_series(1, {buckets}) AS b ON CONFLICT DO NOTHING;
-UPDATE {schema}.fold_state SET x = x;
+SELECT 'support', 'bucket-' || b, 0, 0, 0 FROM generate_series(1, {buckets}) AS b ON CONFLICT DO NOTHING;
 """
 """Evidence of every bucket and action, and a reason to publish all of them: the worker reads, ages and publishes it."""
 
@@ -51,14 +52,12 @@ def memory(setting: Setting) -> Report:
     with database_with_commit_times() as place:
         setting.say("making tenants")
         weighed = []
-        known = range(0)
         with running_server(place) as (_, port), running(place, "worker"):
             onboard(place, port, range(max(COUNTS)), make_policy())
             wait_for_vectors(place, range(max(COUNTS)))
         for count in COUNTS:
             setting.say(f"{count} tenants with {BUCKETS} x {len(ARMS)} cells")
-            known = range(count)
-            weighed.append(weigh(place, known))
+            weighed.append(weigh(place, range(count)))
         setting.say("starting processes")
         ready = {name: [seconds_to_ready(place, name) for _ in range(STARTS)] for name in ("worker", "server")}
     return _report(weighed, ready)
@@ -79,15 +78,16 @@ def fill(place: Place, tenants: range) -> None:
     with place.connect() as connection:
         for number in tenants:
             connection.execute(FILL.format(schema=schema_of(number), buckets=BUCKETS))
-            connection.execute(f"UPDATE {schema_of(number)}.bucket_state SET fresh = 100, publish_time = NULL")
+            connection.execute(f"UPDATE {schema_of(number)}.bucket_state SET fresh = {GROWN}, publish_time = NULL")
+            connection.execute(f"UPDATE {schema_of(number)}.fold_state SET x = x")
 
 
 def all_published(place: Place, tenants: range) -> bool:
     """Whether no bucket waits any more."""
+    wanted = f"SELECT 1 FROM {{schema}}.bucket_state WHERE fresh >= {GROWN} LIMIT 1"
     with place.connect() as connection:
         return not any(
-            connection.execute(f"SELECT 1 FROM {schema_of(number)}.bucket_state WHERE fresh >= 100 LIMIT 1").fetchone()
-            for number in tenants
+            connection.execute(wanted.format(schema=schema_of(number))).fetchone() is not None for number in tenants
         )
 
 

@@ -17,6 +17,7 @@ from tests.bench.ofrep import ofrep
 from tests.bench.outcomes import outcomes
 from tests.bench.reward_masks import reward_masks
 from tests.bench.routing import routing
+from tests.bench.switch import switch
 
 
 def _with_peers(name: str) -> Bench:
@@ -46,4 +47,5 @@ BENCHES: dict[str, Bench] = {
     "outcomes": outcomes,
     "lag": lag,
     "memory": memory,
+    "switch": switch,
 }

@@ -1,18 +1,21 @@
-"""Flip the kill switch 200 times under load on three replicas, take the database away, and look for what was lost."""
+"""Flip the kill switch 200 times under load on three replicas, hold the database, and look for what was lost."""
 
 import hashlib
 import multiprocessing
+import os
 import random
+import signal
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kedge.bandit.v1 import decision_pb2, governance_service_pb2, policy_service_pb2
+from kedge.bandit.v1 import governance_service_pb2, policy_service_pb2
 from tests.bench.decide_place import POLICY
 from tests.bench.figures import Bar, Control, Report, Row, Setting
 from tests.bench.http2_load import percentile
+from tests.bench.switch_effects import Flip, effects, outage
 from tests.bench.switch_load import Replies, SwitchJob, run_switch_load
 from tests.bench.switch_place import REPLICAS, Application, Fleet, running_fleet
 from tests.bench.tenants_place import database_with_commit_times
@@ -30,21 +33,8 @@ OUTAGE_SECONDS = 8.0
 RECOVERY_SECONDS = 10.0
 SPINS = 3
 SPUN_BYTES = 48 << 20
-DRAWN = decision_pb2.DECISION_REASON_DRAWN
-FROZEN = decision_pb2.DECISION_REASON_FROZEN
-STALE = decision_pb2.DECISION_REASON_STALE
 SWITCH_BAR, BASELINE_BAR, RECOVERY_BAR = Bar(at_most=100.0), Bar(at_most=6.0), Bar(at_most=6.0)
 RATE_BAR, LEARNED_BAR, ERROR_BAR, NONE_BAR = Bar(at_least=0.95), Bar(at_least=100), Bar(at_most=1e-9), Bar(at_most=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """One change of the switch; monotonic seconds of its RPC's begin and end, and of its commit in the database."""
-
-    is_freeze: bool
-    began: float
-    committed: float
-    ended: float
 
 
 @dataclass(slots=True)
@@ -96,7 +86,7 @@ def _under_load(run: _Run, fleet: Fleet, pool: ProcessPoolExecutor, setting: Set
     try:
         time.sleep(WARM_UP_SECONDS)
         _flip(run, fleet, setting, loading)
-        setting.say("taking the database away")
+        setting.say("holding the database")
         _outage(run, fleet)
     finally:
         until.touch()
@@ -160,15 +150,28 @@ def _with_commits(fleet: Fleet, calls: list[tuple[bool, float, float]]) -> list[
 
 
 def _outage(run: _Run, fleet: Fleet) -> None:
+    """Hold every process of the database: nothing is refused and nothing answered, the worst way to be gone."""
     database = fleet.place.database.embedded
-    if database is None:
-        raise RuntimeError("the bench needs the embedded database, which it can stop")
+    if database is None or database.pid is None:
+        raise RuntimeError("the bench needs the embedded database, which it can hold")
     run.gone = time.perf_counter()
-    database.stop()
-    time.sleep(max(0.0, run.gone + OUTAGE_SECONDS - time.perf_counter()))
-    database.start()
-    run.back = time.perf_counter()
+    held = _hold(database.pid)
+    try:
+        time.sleep(OUTAGE_SECONDS)
+    finally:
+        run.back = time.perf_counter()
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
     time.sleep(RECOVERY_SECONDS)
+
+
+def _hold(parent: int) -> list[int]:
+    """Stop a process, so that it makes no more children, and then those it has."""
+    os.kill(parent, signal.SIGSTOP)
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    for child in children:
+        os.kill(int(child), signal.SIGSTOP)
+    return [parent, *map(int, children)]
 
 
 def _compare_belief(run: _Run, fleet: Fleet) -> None:
@@ -203,30 +206,6 @@ def _spin() -> list[float]:
     return found
 
 
-def effects(flips: list[Flip], replies: Replies) -> tuple[list[float], int]:
-    """Give, for each flip, milliseconds from commit to the last reply in the old mode; and how many missed a replica.
-
-    A flip missed a replica that gave no reply in the new mode before the next flip began.
-    """
-    ends = [flip.began for flip in flips[1:]] + [float("inf")]
-    seen, missed, place = [], 0, 0
-    for flip, end in zip(flips, ends, strict=True):
-        old, new = (DRAWN, FROZEN) if flip.is_freeze else (FROZEN, DRAWN)
-        while place < len(replies.at) and replies.at[place] <= flip.committed:
-            place += 1
-        last, reached = flip.committed, set()
-        for reply in range(place, len(replies.at)):
-            if replies.at[reply] >= end:
-                break
-            if replies.reason[reply] == old:
-                last = replies.at[reply]
-            elif replies.reason[reply] == new:
-                reached.add(replies.replica[reply])
-        seen.append((last - flip.committed) * 1e3)
-        missed += len(reached) < REPLICAS
-    return seen, missed
-
-
 def _report(run: _Run) -> Report:
     seen, missed = effects(run.flips, run.replies)
     replies = run.replies
@@ -258,24 +237,6 @@ def _report(run: _Run) -> Report:
         Row(name="turns of the application that failed, in the outage", value=run.failures),
     ]
     return Report(rows=rows, controls=[Control("CPU of a hash, ms", run.spins)], notes=_notes(run), seeds=[SEED])
-
-
-def outage(gone: float, back: float, replies: Replies) -> tuple[float, float]:
-    """Give the seconds until the last replica served STALE alone, and from the database's return to the last draw anew.
-
-    Infinite where a replica never did.
-    """
-    baseline, recovery = [], []
-    for replica in range(REPLICAS):
-        said = [
-            (at, reason)
-            for at, reason, of in zip(replies.at, replies.reason, replies.replica, strict=True)
-            if of == replica and at > gone
-        ]
-        last = max((at for at, reason in said if reason == STALE), default=float("inf"))
-        baseline.append(max((at for at, reason in said if reason != STALE and at < last), default=gone) - gone)
-        recovery.append(min((at for at, reason in said if reason == DRAWN and at > last), default=float("inf")) - back)
-    return max(baseline), max(recovery)
 
 
 def _notes(run: _Run) -> list[str]:

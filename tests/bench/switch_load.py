@@ -16,7 +16,7 @@ from tests.bench.http2_load import Answer, Connection, Headers
 
 CONNECTIONS = 2
 """To each replica."""
-IN_FLIGHT = 8
+IN_FLIGHT = 2
 """On each connection of a closed loop."""
 LOOK_SECONDS = 0.05
 LAST_SECONDS = 5.0
