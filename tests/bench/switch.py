@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,7 +161,7 @@ def _outage(run: _Run, fleet: Fleet) -> None:
     finally:
         run.back = time.perf_counter()
         for pid in held:
-            os.kill(pid, signal.SIGCONT)
+            _signal(pid, signal.SIGCONT)
     time.sleep(RECOVERY_SECONDS)
 
 
@@ -170,8 +170,14 @@ def _hold(parent: int) -> list[int]:
     os.kill(parent, signal.SIGSTOP)
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
     for child in children:
-        os.kill(int(child), signal.SIGSTOP)
+        _signal(int(child), signal.SIGSTOP)
     return [parent, *map(int, children)]
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    """Send a signal; a child that had ended by then needs none."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _compare_belief(run: _Run, fleet: Fleet) -> None:
