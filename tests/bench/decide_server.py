@@ -9,14 +9,16 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import grpc
 import uvloop
 
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.server import DRAIN_SECONDS, make_server, spare_the_collector
-from kedge_bandit.entrypoints.settings import read_settings
-from kedge_bandit.entrypoints.wiring import build_replica
+from kedge_bandit.entrypoints.settings import Settings, read_settings
+from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
 SERVICE = "kedge.bench.Echo"
 
@@ -45,18 +47,22 @@ class Echo:
 
 
 async def serve() -> None:
-    """Serve as `kedge_bandit.entrypoints.server` does, and say the port on standard output."""
+    """Serve the replica and Echo."""
     settings = read_settings()
     replica = await build_replica(settings, settings.database_url)
     server, _ = make_server(replica)
     server.add_generic_rpc_handlers((Echo().handler(),))
+    await run(replica, server, settings)
+
+
+async def run(replica: Replica, server: grpc.aio.Server, settings: Settings) -> None:
+    """Serve until SIGTERM as `kedge_bandit.entrypoints.server` does, and say the port on standard output."""
     port = server.add_insecure_port(f"{settings.host}:{settings.port}")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await replica.snapshot.refresh()
-    refreshing = asyncio.create_task(replica.snapshot.run())
+    endless = [asyncio.create_task(task) for task in (replica.snapshot.run(), spare_the_collector())]
     writing = asyncio.create_task(replica.writer.run())
-    spare_the_collector()
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
@@ -64,18 +70,19 @@ async def serve() -> None:
     await server.stop(DRAIN_SECONDS)
     await replica.writer.close()
     await writing
-    refreshing.cancel()
+    for task in endless:
+        task.cancel()
     await replica.engine.dispose()
 
 
-def main() -> None:
+def alone(serving: Callable[[], Coroutine[Any, Any, None]], about: str | None) -> None:
     """Take a core for this process alone, before any thread is started, and serve."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--core", type=int, required=True)
     os.sched_setaffinity(0, {parser.parse_args().core})
     set_up_logs("WARNING")
-    uvloop.run(serve())
+    uvloop.run(serving())
 
 
 if __name__ == "__main__":
-    main()
+    alone(serve, __doc__)

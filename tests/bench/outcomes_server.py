@@ -5,11 +5,6 @@ what stands in the group writer's place differs: one INSERT in a transaction of 
 connection, into the same tables under the same role.
 """
 
-import argparse
-import asyncio
-import os
-import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -17,7 +12,6 @@ from typing import Any, cast
 import grpc
 import orjson
 import psycopg
-import uvloop
 from google.protobuf.message import Message
 from psycopg_pool import AsyncConnectionPool
 
@@ -26,11 +20,10 @@ from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.postgres.rows import DUPLICATE, RECORDED, outcome_row
 from kedge_bandit.application.ports import OutcomeEvent, RowWriter
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.entrypoints.logs import set_up_logs
-from kedge_bandit.entrypoints.server import DRAIN_SECONDS, make_server, spare_the_collector
+from kedge_bandit.entrypoints.server import make_server
 from kedge_bandit.entrypoints.settings import read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
-from tests.bench.decide_server import Echo
+from tests.bench.decide_server import Echo, alone, run
 from tests.bench.outcomes_inside import Inside
 
 SERVICE = "kedge.bench.InsertPerCall"
@@ -95,42 +88,18 @@ def handlers(
 
 
 async def serve() -> None:
-    """Serve as `kedge_bandit.entrypoints.server` does, and say the port on standard output."""
+    """Serve the replica, the control, callers inside and Echo."""
     settings = read_settings()
     replica = await build_replica(settings, settings.database_url)
     server, _ = make_server(replica)
     pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[Any, ...]]] = AsyncConnectionPool(
         settings.database_url, min_size=CONNECTIONS, max_size=CONNECTIONS, open=False, kwargs={"autocommit": True}
     )
-    await pool.open(wait=True)
-    server.add_generic_rpc_handlers(handlers(replica, pool))
-    port = server.add_insecure_port(f"{settings.host}:{settings.port}")
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await replica.snapshot.refresh()
-    refreshing = asyncio.create_task(replica.snapshot.run())
-    writing = asyncio.create_task(replica.writer.run())
-    spare_the_collector()
-    await server.start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    await stop.wait()
-    await server.stop(DRAIN_SECONDS)
-    await pool.close()
-    await replica.writer.close()
-    await writing
-    refreshing.cancel()
-    await replica.engine.dispose()
-
-
-def main() -> None:
-    """Take a core for this process alone, before any thread is started, and serve."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--core", type=int, required=True)
-    os.sched_setaffinity(0, {parser.parse_args().core})
-    set_up_logs("WARNING")
-    uvloop.run(serve())
+    async with pool:
+        await pool.wait()
+        server.add_generic_rpc_handlers(handlers(replica, pool))
+        await run(replica, server, settings)
 
 
 if __name__ == "__main__":
-    main()
+    alone(serve, __doc__)

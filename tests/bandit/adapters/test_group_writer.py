@@ -12,12 +12,12 @@ import pytest
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.application.ports import EpisodeEvent, OutcomeEvent
 from kedge_bandit.domain.context import Context
-from kedge_bandit.domain.decision import Decision, Reason
+from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.errors import InvalidValue, QueueFull, StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, decision_id
-from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.outcome import Outcome, SignalKind
 from kedge_migrations import upgrade
+from tests.fixtures.decisions import decision as plain
 
 TENANT = TenantId("writer")
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -51,27 +51,9 @@ async def running(connect: Connect, **options: Any) -> AsyncIterator[GroupWriter
 
 
 def decision(number: int, *, episode: str, context: Context | None = None) -> Decision:
-    return Decision(
-        decision_id=decision_id(int(NOON.timestamp() * 1000), number),
-        tenant=TENANT,
-        policy=PolicyName("p"),
-        episode_id=EpisodeId(episode),
-        request_id=episode,
-        time=NOON,
-        context=context,
-        bucket="b",
-        available=None,
-        action="a",
-        propensity=0.5,
-        policy_version=1,
-        allocation_version=1,
-        seed_epoch=0,
-        mode=Mode.APPLY,
-        reason=Reason.DRAWN,
-        is_randomised=True,
-        judge_requested=False,
-        judge_rate=0.0,
-    )
+    made = decision_id(int(NOON.timestamp() * 1000), number)
+    named = EpisodeId(episode)
+    return plain(decision_id=made, tenant=TENANT, time=NOON, episode_id=named, request_id=episode, context=context)
 
 
 def event(key: str, *, episode: str = "e", source: str = "key:app", made: Decision | None = None) -> EpisodeEvent:

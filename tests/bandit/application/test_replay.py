@@ -21,7 +21,7 @@ TRUTH = {"small": 0.5, "large": 0.8, "other": 0.9}
 
 async def allocations(scene: Scene) -> dict[str, Allocation]:
     async with scene.ledgers.open(scene.tenant) as ledger:
-        return {a.bucket: a for a in await ledger.decisions.newest_allocations(SUPPORT, after=0)}
+        return {a.bucket: a async for a in ledger.decisions.allocations(SUPPORT)}
 
 
 def decide(scene: Scene, episode: str, task: str, served: dict[str, Allocation], wish: Wish, mode: Mode) -> Decision:

@@ -149,7 +149,7 @@ async def test_what_is_served_is_what_was_published(scene: Scene, watched: Watch
     await watched.news()
     served = watched.view.serving(scene.tenant, POLICY).allocations
     async with scene.ledgers.open(scene.tenant) as ledger:
-        published = {each.bucket: each for each in await ledger.decisions.newest_allocations(POLICY, after=0)}
+        published = {each.bucket: each async for each in ledger.decisions.allocations(POLICY)}
     assert served == published
 
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge_bandit.domain.decision import Decision, Reason, SetAside
-from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
+from kedge_bandit.domain.decision import SetAside
 from kedge_bandit.domain.local_decision import LATEST, Grounds, ModeHistory, mode_history, set_aside
 from kedge_bandit.domain.mode import Mode, ModeChange, most_restrictive, policy_clock
+from tests.fixtures.decisions import decision
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -62,33 +62,11 @@ def test_policy_time_stands_still_exactly_while_the_history_says_so(made: list[M
 
 
 def test_what_is_reported_long_after_its_time_is_kept_and_not_learned_from() -> None:
-    said = Decision(
-        decision_id=DecisionId("0196a5c0-0000-7000-8000-000000000000"),
-        tenant=TenantId("acme"),
-        policy=PolicyName("support"),
-        episode_id=EpisodeId("e1"),
-        request_id="r1",
-        time=START,
-        context=None,
-        bucket="",
-        available=None,
-        action="small",
-        propensity=0.5,
-        policy_version=1,
-        allocation_version=1,
-        seed_epoch=0,
-        mode=Mode.APPLY,
-        reason=Reason.DRAWN,
-        is_randomised=True,
-        judge_requested=False,
-        judge_rate=0.0,
-    )
+    said = decision(time=START)
 
     def reported(age: timedelta) -> SetAside | None:
         modes = ModeHistory()
-        grounds = Grounds(
-            policies=(), allocation=None, replaced_time=None, modes=modes, now=START + age, earliest=START
-        )
+        grounds = Grounds(policies=(), allocation=None, replaced_time=None, modes=modes, now=START + age)
         return set_aside(said, grounds)
 
     assert reported(LATEST) is None

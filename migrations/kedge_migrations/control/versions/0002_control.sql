@@ -11,13 +11,22 @@ CREATE TABLE control.serving (
     PRIMARY KEY (tenant, kind)
 ) WITH (fillfactor = 50);
 
+-- Count a change of one kind of one tenant, in the changing transaction; answers the row as it is now.
+CREATE FUNCTION control.raise_serving(of_tenant text, of_kind text) RETURNS control.serving
+LANGUAGE sql SET search_path = pg_catalog AS $$
+    INSERT INTO control.serving AS s (tenant, kind) VALUES (of_tenant, of_kind)
+    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp()
+    RETURNING s.*
+$$;
+REVOKE ALL ON FUNCTION control.raise_serving(text, text) FROM PUBLIC;
+
 -- Two rows per tenant, so that a freeze never waits for a pass of the worker that publishes.
 CREATE FUNCTION control.serving_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
     of_tenant text := '';
     of_kind text := TG_ARGV[0];
-    raised bigint;
+    raised control.serving;
 BEGIN
     IF TG_TABLE_SCHEMA <> 'control' THEN
         SELECT t.name INTO of_tenant FROM control.tenant t WHERE t.schema_name = TG_TABLE_SCHEMA;
@@ -25,11 +34,9 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
-    INSERT INTO control.serving AS s (tenant, kind) VALUES (of_tenant, of_kind)
-    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp()
-    RETURNING s.version INTO raised;
+    raised := control.raise_serving(of_tenant, of_kind);
     CASE of_kind
-        WHEN 'keys' THEN PERFORM pg_notify('kedge_keys', raised::text);
+        WHEN 'keys' THEN PERFORM pg_notify('kedge_keys', raised.version::text);
         WHEN 'modes' THEN PERFORM pg_notify('kedge_serving', 'many');
         WHEN 'policies' THEN PERFORM pg_notify('kedge_serving', of_tenant);
         WHEN 'allocations' THEN PERFORM pg_notify('kedge_allocations', of_tenant);
@@ -43,15 +50,13 @@ CREATE FUNCTION control.mode_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
     of_tenant text;
-    raised record;
+    raised control.serving;
 BEGIN
     SELECT t.name INTO of_tenant FROM control.tenant t WHERE t.schema_name = TG_TABLE_SCHEMA;
     IF of_tenant IS NULL THEN
         RETURN NULL;
     END IF;
-    INSERT INTO control.serving AS s (tenant, kind) VALUES (of_tenant, 'policies')
-    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp()
-    RETURNING s.version, s.change_time INTO raised;
+    raised := control.raise_serving(of_tenant, 'policies');
     PERFORM pg_notify('kedge_modes', json_build_object('tenant', of_tenant, 'policy', NEW.policy, 'mode', NEW.mode,
         'version', raised.version, 'change_time', raised.change_time)::text);
     PERFORM pg_notify('kedge_serving', of_tenant);
@@ -144,8 +149,7 @@ GRANT UPDATE (store_content, durable) ON control.tenant TO kedge_service;
 CREATE FUNCTION control.tenant_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
-    INSERT INTO control.serving AS s (tenant, kind) VALUES (NEW.name, 'policies')
-    ON CONFLICT (tenant, kind) DO UPDATE SET version = s.version + 1, change_time = clock_timestamp();
+    PERFORM control.raise_serving(NEW.name, 'policies');
     PERFORM pg_notify('kedge_serving', NEW.name);
     RETURN NULL;
 END $$;

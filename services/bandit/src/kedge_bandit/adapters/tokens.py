@@ -37,7 +37,7 @@ class HmacTokens:
     def __init__(self, keys: Mapping[int, bytes]) -> None:
         if not keys or any(not 0 <= k < 256 or len(secret) < 32 for k, secret in keys.items()):
             raise ValueError("give at least one token key: id 0 to 255, secret of at least 32 bytes")
-        self._macs = {key_id: _Mac(secret) for key_id, secret in keys.items()}
+        self._keyed = {key_id: hmac.new(secret, digestmod="sha256") for key_id, secret in keys.items()}
         self._newest = max(keys)
         self._verified: OrderedDict[bytes, Decision] = OrderedDict()
 
@@ -68,7 +68,7 @@ class HmacTokens:
             )
         )
         head = bytes((_VERSION, self._newest))
-        return head + self._macs[self._newest](head + body) + body
+        return head + _mac(self._keyed[self._newest], head + body) + body
 
     def read(self, token: bytes, *, tenant: TenantId) -> Decision:
         """Read a decision back; its context is None.
@@ -89,9 +89,9 @@ class HmacTokens:
         return decision
 
     def _verify(self, token: bytes) -> Decision:
-        mac = self._macs.get(token[1]) if _HEAD_BYTES < len(token) <= _MAX_BYTES and token[0] == _VERSION else None
+        keyed = self._keyed.get(token[1]) if _HEAD_BYTES < len(token) <= _MAX_BYTES and token[0] == _VERSION else None
         body = token[_HEAD_BYTES:]
-        if mac is None or not hmac.compare_digest(token[2:_HEAD_BYTES], mac(token[:2] + body)):
+        if keyed is None or not hmac.compare_digest(token[2:_HEAD_BYTES], _mac(keyed, token[:2] + body)):
             raise InvalidToken(
                 "the decision token is not one of ours: send back exactly the bytes that Decide answered"
             )
@@ -121,20 +121,11 @@ class HmacTokens:
         )
 
 
-class _Mac:
-    """HMAC-SHA256 (RFC 2104) whose key was taken in once: on a message this short that is half of the work."""
-
-    def __init__(self, secret: bytes) -> None:
-        block = hashlib.sha256().block_size
-        key = (secret if len(secret) <= block else hashlib.sha256(secret).digest()).ljust(block, b"\0")
-        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
-        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
-
-    def __call__(self, message: bytes) -> bytes:
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(message)
-        outer.update(inner.digest())
-        return outer.digest()[:_MAC_BYTES]
+def _mac(keyed: hmac.HMAC, message: bytes) -> bytes:
+    """Sign with a key that was taken in once: on a message this short that is a quarter of the work."""
+    taken = keyed.copy()
+    taken.update(message)
+    return taken.digest()[:_MAC_BYTES]
 
 
 def _digest(decision: Decision) -> str:

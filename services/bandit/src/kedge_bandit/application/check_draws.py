@@ -50,11 +50,9 @@ def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, l
     found; one that was set aside does not, because nothing is learned from it.
     """
     by_policy: defaultdict[PolicyName, list[DecisionRow]] = defaultdict(list)
-    if point.is_restored:
-        return by_policy
     for row in rows:
-        is_new = point.counted_before is None or row.chosen.time > point.counted_before
-        if row.is_randomised and not row.superseded and row.chosen.set_aside is None and is_new:
+        is_sound = row.is_randomised and not row.superseded and row.chosen.set_aside is None
+        if is_sound and point.is_new(row.chosen.time):
             by_policy[row.key.policy].append(row)
     return by_policy
 

@@ -22,7 +22,7 @@ def may_leave_the_baseline(rows: Iterable[DecisionRow], point: FoldPoint) -> dic
     """Pick the decisions that can have another action than the baseline; after a restore none a second time."""
     by_policy: defaultdict[PolicyName, list[DecisionRow]] = defaultdict(list)
     for row in rows:
-        if row.chosen.reason in _MAY_LEAVE and not row.superseded and _is_new(row.chosen.time, point):
+        if row.chosen.reason in _MAY_LEAVE and not row.superseded and point.is_new(row.chosen.time):
             by_policy[row.key.policy].append(row)
     return by_policy
 
@@ -70,9 +70,5 @@ def _costs(fold: PolicyFold, tasks: Sequence[Task], point: FoldPoint) -> Iterato
             if event.trajectory is None or served == fold.policy.spec.baseline_key:
                 continue
             usd = sum(call.cost_usd for call in event.trajectory.llm_calls if call.cost_usd is not None)
-            if usd and _is_new(event.received_time, point):
+            if usd and point.is_new(event.received_time):
                 yield event.received_time.timestamp(), usd
-
-
-def _is_new(time: datetime, point: FoldPoint) -> bool:
-    return not point.is_restored and (point.counted_before is None or time > point.counted_before)

@@ -41,6 +41,10 @@ class FoldPoint:
     is_blocked: bool = False
     modes: str = ""
 
+    def is_new(self, time: datetime) -> bool:
+        """Say whether what happened then was not counted yet: after a restore all rows are read a second time."""
+        return not self.is_restored and (self.counted_before is None or time > self.counted_before)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:

@@ -136,9 +136,6 @@ class Decisions(Protocol):
         The cold allocation is replaced by the bucket's own first one, too.
         """
 
-    async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
-        """Read the newest allocation of each bucket, those of a version above `after`."""
-
     async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
         """Read an episode. Raises EpisodeNotFound."""
 

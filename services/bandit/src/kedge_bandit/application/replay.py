@@ -15,11 +15,12 @@ from kedge_bandit.domain.arrays import BoolArray
 from kedge_bandit.domain.budget import holds
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.draw import uniform
-from kedge_bandit.domain.eligibility import Wish, choose
+from kedge_bandit.domain.eligibility import choose
 from kedge_bandit.domain.evidence_log import EvidenceLog
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName, TenantId
 from kedge_bandit.domain.learners import LEARNERS
 from kedge_bandit.domain.learners.learner import Learner, believe
+from kedge_bandit.domain.local_decision import asked_for
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.usage import is_capped
@@ -111,7 +112,7 @@ class _Source:
         found = self.made[key]
         allocation = found.allocation
         u = uniform(decision.tenant, decision.policy, decision.episode_id, decision.seed_epoch, allocation.version)
-        choice = choose(allocation, _wish(decision), decision.mode, u)
+        choice = choose(allocation, asked_for(decision), decision.mode, u)
         error = max(found.error, abs(choice.propensity - decision.propensity))
         problems = [*found.problems]
         if decision.seed_epoch != allocation.seed_epoch:
@@ -191,17 +192,6 @@ def _eligibility_problems(recorded: Allocation, policy: Policy, log: EvidenceLog
         if i != spec.baseline_index
         and (probability > EXCLUDE_ABOVE + TOLERANCE if may else probability < READMIT_BELOW - TOLERANCE)
     ]
-
-
-def _wish(decision: Decision) -> Wish:
-    """Read back what was asked for."""
-    return Wish(
-        available=decision.available or (),
-        pinned=decision.action if decision.reason is Reason.PINNED else "",
-        no_exploration=decision.reason is Reason.NO_EXPLORATION,
-        in_tool_loop=decision.reason is Reason.TOOL_LOOP,
-        best=decision.reason is Reason.BEST_ACTION,
-    )
 
 
 def _report(decision: Decision, action: str, error: float, problems: Iterable[str]) -> Replayed:

@@ -14,13 +14,13 @@ from kedge_bandit.domain.local_decision import (
     SKEW,
     Grounds,
     ModeHistory,
+    is_taken,
     mode_history,
     refusal_of,
     set_aside,
 )
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import COLD, Allocation
-from kedge_bandit.domain.settlement import EXPIRY
 
 MAX_DECISIONS = 500
 AT_A_STRETCH = 25
@@ -124,7 +124,7 @@ class _Source:
         cls, ledger: Ledger, current: Mapping[str, Allocation], said: Sequence[Decision], now: datetime
     ) -> "_Source":
         policy = said[0].policy
-        times = [one.time for one in said if now - EXPIRY <= one.time <= now + SKEW] or [now]
+        times = [one.time for one in said if is_taken(one.time, now=now)] or [now]
         allocations = {allocation.version: allocation for allocation in current.values()}
         missing = {one.allocation_version for one in said} - {0, *allocations}
         if missing:
@@ -142,8 +142,7 @@ class _Source:
     async def grounds(self, said: Decision) -> Grounds:
         """Choose what one decision is judged by."""
         known: list[Policy] = []
-        in_range = self.now - EXPIRY <= said.time <= self.now + SKEW
-        for policy in self.policies if in_range else ():
+        for policy in self.policies if is_taken(said.time, now=self.now) else ():
             if policy.update_time <= said.time + SKEW:
                 known.append(policy)
             if policy.update_time <= said.time - LEASE:
@@ -155,7 +154,6 @@ class _Source:
             replaced_time=None if allocation is None else await self._replaced(said.bucket, allocation),
             modes=self.modes,
             now=self.now,
-            earliest=self.now - EXPIRY,
         )
 
     async def _replaced(self, bucket: str, allocation: Allocation) -> datetime | None:

@@ -31,6 +31,11 @@ def uniform(tenant: str, policy: str, episode_id: str, seed_epoch: int, allocati
         names = (("tenant", tenant), ("policy", policy), ("episode_id", episode_id))
         field, name = next((field, name) for field, name in names if "\0" in name)
         raise InvalidName(field, name[:40], "text without a zero byte, so that no two episodes share a draw")
+    return _number(message)
+
+
+def _number(message: str) -> float:
+    """Give the first 53 of the 64 leading bits of SHA-256 as a number in [0, 1)."""
     return (int.from_bytes(sha256(message.encode()).digest()[:8], "big") >> 11) * 2.0**-53
 
 
@@ -72,5 +77,4 @@ def judge_requested(tenant: str, policy: str, episode_id: str, rate: float) -> b
     """
     if rate <= 0 or rate >= 1:
         return rate >= 1
-    digest = sha256(f"kedge.judge.v1\0{tenant}\0{policy}\0{episode_id}".encode()).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53 < rate
+    return _number(f"kedge.judge.v1\0{tenant}\0{policy}\0{episode_id}") < rate

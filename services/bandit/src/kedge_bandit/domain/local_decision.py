@@ -19,6 +19,7 @@ from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.mode import Mode, ModeChange, most_restrictive
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import COLD, Allocation
+from kedge_bandit.domain.settlement import EXPIRY
 
 LEASE: Final = timedelta(seconds=5)
 """Longest time by which what a client knows may lie behind."""
@@ -103,7 +104,6 @@ class Grounds:
         replaced_time: when a newer allocation served the decision's bucket; None: none does yet.
         modes: of the policy.
         now: the database's clock.
-        earliest: decisions made before are not taken any more.
     """
 
     policies: Sequence[Policy]
@@ -111,7 +111,11 @@ class Grounds:
     replaced_time: datetime | None
     modes: ModeHistory
     now: datetime
-    earliest: datetime
+
+
+def is_taken(time: datetime, *, now: datetime) -> bool:
+    """Say whether a decision of that time may be reported now; what may is far from the calendar's ends."""
+    return now - EXPIRY <= time <= now + SKEW
 
 
 def refusal_of(said: Decision, grounds: Grounds) -> str | None:
@@ -126,7 +130,7 @@ def refusal_of(said: Decision, grounds: Grounds) -> str | None:
         context or its pin is.
     """
     allocation = grounds.allocation
-    if not grounds.earliest <= said.time <= grounds.now + SKEW:
+    if not is_taken(said.time, now=grounds.now):
         return Refusal.TIME_OUT_OF_RANGE
     if allocation is not None and said.time < allocation.publish_time - SKEW:
         return Refusal.TIME_OUT_OF_RANGE

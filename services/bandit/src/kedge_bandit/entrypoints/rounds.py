@@ -10,14 +10,14 @@ import psycopg
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from kedge_bandit.adapters.postgres.snapshot import EVERYBODY, SERVING_CHANNEL
 from kedge_bandit.adapters.postgres.worker_ledger import LANES, lane_of
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.domain.errors import KedgeError, StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
-ROWS_CHANNEL, SERVING_CHANNEL = "kedge_rows", "kedge_serving"
-EVERYBODY = "many"
+ROWS_CHANNEL = "kedge_rows"
 SWEEP_SECONDS = 1.0
 SWEEP_TENANTS, SWEEP_ROUND = 16, 15
 """Tenants that one sweep looks at, those not looked at for longest: so many, and more where all would take longer than

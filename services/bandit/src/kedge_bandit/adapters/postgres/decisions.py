@@ -115,19 +115,6 @@ class PostgresDecisions:
             times.append((await self._connection.execute(wanted)).scalar_one_or_none())
         return min((time for time in times if time is not None), default=None)
 
-    async def newest_allocations(self, policy: PolicyName, *, after: int) -> Sequence[Allocation]:
-        """Read the newest allocation of each bucket, those of a version above `after`."""
-        row, state = tables.allocation.c, tables.bucket_state.c
-        statement = (
-            select(tables.allocation)
-            .join(
-                tables.bucket_state,
-                and_(row.policy == state.policy, row.allocation_version == state.allocation_version),
-            )
-            .where(state.policy == policy, state.allocation_version > after, row.bucket == state.bucket)
-        )
-        return [allocation_of(found) for found in await self._connection.execute(statement)]
-
     async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
         """Read an episode."""
         row = tables.episode.c

@@ -238,9 +238,7 @@ class GroupWriter:
         if len(units) == 1:
             unit = units[0]
             log.warning("row.refused", sqlstate=error.sqlstate)
-            self._release(
-                [u for u in units if not isinstance(u, Waiting)], [u for u in units if isinstance(u, Waiting)]
-            )
+            self._release(*_parted(units))
             if isinstance(unit, Waiting) and not unit.answer.done():
                 unit.answer.set_exception(
                     InvalidValue(
@@ -250,9 +248,7 @@ class GroupWriter:
             return
         middle = len(units) // 2
         for half in (units[:middle], units[middle:]):
-            await self._write(
-                [u for u in half if not isinstance(u, Waiting)], [u for u in half if isinstance(u, Waiting)]
-            )
+            await self._write(*_parted(half))
 
     async def _failed(self, decisions: list[Decision], waiting: list[Waiting], error: Exception) -> None:
         """Tell those who wait; keep the decisions, and try again on a new connection."""
@@ -272,3 +268,7 @@ class GroupWriter:
         if self._decisions:
             self._wake.set()
         await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _parted(units: Sequence[Decision | Waiting]) -> tuple[list[Decision], list[Waiting]]:
+    return [u for u in units if not isinstance(u, Waiting)], [u for u in units if isinstance(u, Waiting)]

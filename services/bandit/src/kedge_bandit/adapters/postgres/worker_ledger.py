@@ -27,7 +27,7 @@ LANES: Final = 3
 LIFETIME_SECONDS: Final = 1800.0
 """A connection remembers every schema it has touched; a new one starts small."""
 
-_BEGIN = text("BEGIN")
+_BEGIN, _COMMIT = text("BEGIN"), text("COMMIT")
 _MODES = text("SELECT count(*)::text AS modes FROM control.mode_change")  # rows are only ever added
 _ROLE = text("SELECT set_config('role', %(role)s, true), to_regnamespace(%(schema)s) AS found")
 _NOBODY: Final = "pg_catalog"
@@ -70,7 +70,7 @@ class WorkerLedgers:
             lane = await self._take(tenant)
             ledger = await self._begin(lane, tenant)
             yield ledger
-            await run(lane.raw, _NOBODY, (text("COMMIT"), {}))
+            await run(lane.raw, _NOBODY, (_COMMIT, {}))
             if lane.connection.in_transaction():
                 await lane.connection.commit()
         except BaseException as error:
