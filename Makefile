@@ -41,6 +41,10 @@ demo: setup ## the whole story: three tenants on real data, an embedded PostgreS
 test: lint types contracts proto-lint ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
 	$(PY) -m pytest $(ARGS)
 
+.PHONY: trust
+trust: setup ## the trust tests at full size: kills, faults, fuzzing, walls between tenants; tables go to build/trust (ARGS=path)
+	KEDGE_TEST_FULL=1 $(PY) -m pytest -s $(or $(ARGS),tests/trust)
+
 .PHONY: lint
 lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .

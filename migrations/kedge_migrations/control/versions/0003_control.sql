@@ -1,0 +1,1 @@
+-- What identities, isolation, erasure and audit need of the control schema.

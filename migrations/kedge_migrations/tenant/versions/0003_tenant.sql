@@ -1,0 +1,1 @@
+-- What isolation, erasure and audit need of one tenant's record.
