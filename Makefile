@@ -13,7 +13,8 @@ UV := $(BIN)/uv --system-certs
 PY := $(BIN)/python
 BUILD := build
 
-MEMBERS := proto proto/clients/python migrations services/bandit deploy/demo
+ENVS := $(patsubst %/pyproject.toml,%,$(wildcard services/rl-trainer/envs/*/pyproject.toml))
+MEMBERS := proto proto/clients/python migrations services/bandit deploy/demo services/rl-trainer $(ENVS)
 MEMBER_FILES := $(addsuffix /pyproject.toml,$(MEMBERS))
 PROTOS := $(sort $(shell find proto/kedge -name '*.proto' 2>/dev/null))
 IMAGE := proto/gen/kedge.binpb
@@ -23,6 +24,7 @@ BASELINE := proto/baseline.binpb
 VENV_STAMP := $(VENV)/.uv-installed
 SETUP_STAMP := $(VENV)/.workspace-installed
 BENCH_STAMP := $(VENV)/.peers-installed
+ENVS_STAMP := $(BUILD)/envs/.installed
 
 ##@ Run
 .PHONY: help
@@ -32,13 +34,16 @@ help: ## list these verbs
 .PHONY: setup
 setup: $(SETUP_STAMP) $(IMAGE) ## virtual environment from the hash-pinned lock, workspace installed, stubs generated
 
+.PHONY: envs
+envs: $(ENVS_STAMP) ## the OpenEnv servers' own virtual environment, in build/envs; tests start the servers from it
+
 .PHONY: demo
 demo: setup ## the whole story: three tenants on real data, an embedded PostgreSQL, a printed report and build/demo/report.html
 	$(BIN)/kedge demo $(ARGS)
 
 ##@ Check
 .PHONY: test
-test: lint types contracts proto-lint ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
+test: lint types contracts proto-lint envs ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
 	$(PY) -m pytest $(ARGS)
 
 .PHONY: trust
@@ -87,7 +92,10 @@ golden: setup ## regenerate the golden files under tests/golden; review the diff
 
 COMPILE = $(UV) pip compile --quiet --python $(PY) --python-version 3.11 --python-platform linux --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" \
-	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit kedge-demo) $(ARGS)
+	$(addprefix --no-emit-package ,kedge-proto kedge-client kedge-migrations kedge-bandit kedge-demo kedge-trainer) $(ARGS)
+
+# All but the environments' `server`: OpenEnv's pins do not agree with ours, so it lives in an environment of its own.
+DEV_EXTRAS := $(addprefix --extra ,embedded flags plot)
 
 # A lock is touched only when it changes, so that `make lock` without news rebuilds nothing.
 define relock
@@ -101,7 +109,8 @@ endef
 lock: $(VENV_STAMP) ## recompute requirements/*.lock; pins stay unless asked to move (ARGS=--upgrade)
 	$(call relock,bootstrap.lock,requirements/bootstrap.in)
 	$(call relock,bandit.lock,services/bandit/pyproject.toml migrations/pyproject.toml --all-extras)
-	$(call relock,dev.lock,$(MEMBER_FILES) requirements/dev.in --all-extras -c requirements/bandit.lock)
+	$(call relock,dev.lock,$(MEMBER_FILES) requirements/dev.in $(DEV_EXTRAS) -c requirements/bandit.lock)
+	$(call relock,envs.lock,$(addsuffix /pyproject.toml,$(ENVS)) --extra server)
 	$(call relock,bench.lock,requirements/bench.in -c requirements/dev.lock)
 	$(call relock,bench-source.lock,requirements/bench-source.in --no-deps -c requirements/bench.lock)
 
@@ -144,8 +153,15 @@ $(VENV_STAMP): requirements/bootstrap.lock
 	@touch $@
 
 $(SETUP_STAMP): $(VENV_STAMP) requirements/dev.lock $(MEMBER_FILES)
-	$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.lock requirements/bootstrap.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(PY) --require-hashes requirements/dev.lock requirements/bootstrap.lock
 	$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --no-index $(addprefix -e ./,$(MEMBERS))
+	@touch $@
+
+# OpenEnv and what it brings; the environments themselves come from their folders.
+$(ENVS_STAMP): requirements/envs.lock | $(VENV_STAMP)
+	$(UV) venv --quiet --clear --python $(PY) $(BUILD)/envs
+	$(UV) pip sync --quiet --python $(BUILD)/envs/bin/python --require-hashes requirements/envs.lock
+	@echo $(CURDIR)/services/rl-trainer/envs > $(BUILD)/envs/lib/python3.11/site-packages/kedge_envs.pth
 	@touch $@
 
 # Peers of the benches, on top of what `make setup` installed and at the same versions; a new set-up takes them away.

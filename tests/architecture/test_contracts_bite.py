@@ -25,6 +25,15 @@ STAND_IN = [
     "kedge_bandit/entrypoints/__init__.py",
     "kedge_client/__init__.py",
     "kedge_migrations/__init__.py",
+    "kedge_trainer/__init__.py",
+    "kedge_trainer/domain/__init__.py",
+    "kedge_trainer/application/__init__.py",
+    "kedge_trainer/adapters/__init__.py",
+    "kedge_trainer/entrypoints/__init__.py",
+    "relocation_env/__init__.py",
+    "relocation_env/server/__init__.py",
+    "fleet_oversight_env/__init__.py",
+    "fleet_oversight_env/server/__init__.py",
 ]
 
 BREAKS = [
@@ -46,6 +55,16 @@ BREAKS = [
     ("pure-domain", "kedge_bandit/domain/clock.py", "import time"),
     ("pure-domain", "kedge_bandit/domain/clock.py", "from google.protobuf import timestamp_pb2"),
     ("pure-domain", "kedge_bandit/domain/clock.py", "import logging.config"),
+    ("layers", "kedge_trainer/domain/splits.py", "import kedge_trainer.adapters"),
+    ("strangers", "kedge_trainer/adapters/environments.py", "import relocation_env"),
+    ("strangers", "relocation_env/world.py", "import kedge_trainer.domain"),
+    ("strangers", "relocation_env/world.py", "import fleet_oversight_env"),
+    ("strangers", "kedge_bandit/adapters/grpc/runs.py", "import kedge_trainer.domain"),
+    ("env-layers", "relocation_env/world.py", "import relocation_env.server"),
+    ("env-light", "relocation_env/ground.py", "import openenv"),
+    ("env-light", "fleet_oversight_env/features.py", "import torch"),
+    ("env-light", "kedge_trainer/adapters/openenv_client.py", "from openenv.core import EnvClient"),
+    ("trainer-pure-domain", "kedge_trainer/domain/splits.py", "import time"),
 ]
 
 

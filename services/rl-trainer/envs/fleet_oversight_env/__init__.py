@@ -1,0 +1,1 @@
+"""Oversee five workers: find the faulty ones under noisy flags, and let the sound ones run."""

@@ -1,0 +1,1 @@
+"""The OpenEnv server of fleet oversight; needs the `server` extra."""

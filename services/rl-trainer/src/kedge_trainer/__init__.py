@@ -1,0 +1,1 @@
+"""Play, measure and serve the verified training grounds; improve prompts and weights on them."""

@@ -1,0 +1,1 @@
+"""Technologies: environments by name, the OpenEnv protocol, language models, plots."""

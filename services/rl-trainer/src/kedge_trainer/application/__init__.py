@@ -1,0 +1,1 @@
+"""Verbs of the trainer, one flow per file, over ports."""
