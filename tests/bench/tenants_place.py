@@ -23,6 +23,8 @@ TASKS = ("math", "code", "chat")
 BUCKETS = 9
 ARMS = ("tiny", "small", "medium", "large", "huge")
 STOP_SECONDS = 30.0
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Taken away, so that a process finds the service compiled, as it is where it was installed."""
 SET_UP_SECONDS = 120.0
 
 
@@ -39,7 +41,7 @@ class Place:
 
     def environment(self, **more: str) -> dict[str, str]:
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith("KEDGE_")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(("KEDGE_", NO_BYTECODE))},
             "KEDGE_DATABASE_URL": self.database.service_url,
             "KEDGE_DATA_DIR": str(self.folder),
             "KEDGE_METRICS_PORT": "0",

@@ -22,8 +22,8 @@ from kedge_bandit.domain.draw import uniform
 from kedge_bandit.domain.eligibility import PLAIN, choose
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.entrypoints.connections import engine_of
 from kedge_bandit.entrypoints.settings import read_settings
-from kedge_bandit.entrypoints.wiring import engine_of
 
 _TURN = "turn-"
 _STATES = ("PENDING", "SETTLED", "VETOED", "UNSCORED", "CANCELLED")

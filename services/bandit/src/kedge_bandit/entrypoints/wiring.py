@@ -1,23 +1,17 @@
-"""Wire the processes by hand: every object is made once, here, from the settings."""
+"""Wire what serves calls by hand: every object is made once, here, from the settings."""
 
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
 
-import orjson
-import psycopg
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
-from prometheus_client import CollectorRegistry
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.flags.override import Overrides
-from kedge_bandit.adapters.flags.plugged import client_of, provider_of
 from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.grpc.answers import DecideAnswers
 from kedge_bandit.adapters.grpc.credentials import Keyring
@@ -30,71 +24,21 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
-from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
-from kedge_bandit.adapters.telemetry import FlagCollector, SnapshotCollector, Telemetry
+from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
 from kedge_bandit.application.import_episodes import ImportEpisodes
-from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
 from kedge_bandit.application.watch import WatchAllocations
-from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.administration import administration
-from kedge_bandit.entrypoints.rounds import Rounds
+from kedge_bandit.entrypoints.connections import connector, engine_of
+from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.settings import Settings
-from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
-
-Connect = Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
-
-# A database that vanished without a word is noticed in about ten seconds, not in the system's two hours.
-_CONNECTION: Final[dict[str, Any]] = {
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-
-
-def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
-    """Open a small pool; connections live for half an hour, since each remembers every schema it has touched."""
-    return create_async_engine(
-        url.replace("postgresql://", "postgresql+psycopg://", 1),
-        pool_size=size,
-        max_overflow=4,
-        pool_recycle=1800,
-        json_deserializer=orjson.loads,
-        connect_args=_CONNECTION,
-    )
-
-
-def connector(url: str) -> Connect:
-    """Make a function that opens an autocommit connection beside the pool."""
-
-    async def connect() -> psycopg.AsyncConnection[tuple[Any, ...]]:
-        return await psycopg.AsyncConnection.connect(url, autocommit=True, **_CONNECTION)
-
-    return connect
-
-
-def flag_watch(settings: Settings, registry: CollectorRegistry) -> FlagWatch | None:
-    """Plug the flag provider in that the settings name; None without one. Raises SystemExit for one that cannot be."""
-    if not settings.flag_provider:
-        return None
-    provider = provider_of(settings.flag_provider, settings.flag_provider_token)
-    watch = FlagWatch(client_of(provider))
-    registry.register(FlagCollector(lambda: watch.silent))
-    return watch
-
-
-def overrides(settings: Settings, flags: FlagWatch | None) -> Overrides:
-    """Make what restricts this process from outside the database."""
-    return Overrides(environment=settings.mode_override, file=settings.data_dir / "mode_override", flags=flags)
 
 
 @dataclass(slots=True)
@@ -212,36 +156,3 @@ def _served(snapshot: ReplicaSnapshot) -> Iterator[tuple[str, str, Mode, int]]:
 def _service(name: str) -> ServiceDescriptor:
     """Find the descriptor of a service of the API."""
     return descriptor_pool.Default().FindServiceByName(f"{PACKAGE}.{name}")
-
-
-@dataclass(slots=True)
-class Worker:
-    """One worker: what it runs, and the pool it runs on."""
-
-    engine: AsyncEngine
-    passes: WorkerLedgers
-    rounds: Rounds
-    flags: FlagWatch | None
-
-
-def build_worker(settings: Settings, url: str) -> Worker:
-    """Build what a worker process runs; it opens its first connection when it runs."""
-    engine = engine_of(url, size=2)
-
-    async def tenants() -> list[TenantId]:
-        async with engine.connect() as connection:
-            row = tables.control_tenant.c
-            return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
-
-    metrics = WorkerMetrics()
-    flags = flag_watch(settings, metrics.registry)
-    passes = WorkerLedgers(engine.execution_options(isolation_level="AUTOCOMMIT"))
-    learn = Learn(ledgers=passes, batch=settings.worker_batch, override=overrides(settings, flags))
-    rounds = Rounds(
-        learn=learn,
-        tenants=tenants,
-        connect=connector(url),
-        metrics=metrics,
-        interval=settings.worker_interval_ms / 1000.0,
-    )
-    return Worker(engine, passes, rounds, flags)

@@ -14,7 +14,7 @@ from prometheus_client import start_http_server
 
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.settings import Settings, read_settings
-from kedge_bandit.entrypoints.wiring import build_worker
+from kedge_bandit.entrypoints.worker_wiring import build_worker
 
 log = structlog.get_logger(__name__)
 

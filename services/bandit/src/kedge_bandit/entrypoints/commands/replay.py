@@ -13,10 +13,10 @@ from kedge_bandit.adapters.embedded import EmbeddedPostgres
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.replay import Replay, Replayed
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, policy_name, tenant_id
+from kedge_bandit.entrypoints.connections import engine_of
 from kedge_bandit.entrypoints.documents import Document
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, TenantName, answer, table
 from kedge_bandit.entrypoints.settings import read_settings
-from kedge_bandit.entrypoints.wiring import engine_of
 
 _SHOWN = 20
 

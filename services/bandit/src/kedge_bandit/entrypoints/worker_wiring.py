@@ -1,0 +1,50 @@
+"""Wire the worker by hand; it loads nothing of what serves calls."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from kedge_bandit.adapters.flags.watch import FlagWatch
+from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
+from kedge_bandit.application.learn import Learn
+from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.entrypoints.connections import connector, engine_of
+from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
+from kedge_bandit.entrypoints.rounds import Rounds
+from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker: what it runs, and the pool it runs on."""
+
+    engine: AsyncEngine
+    passes: WorkerLedgers
+    rounds: Rounds
+    flags: FlagWatch | None
+
+
+def build_worker(settings: Settings, url: str) -> Worker:
+    """Build what a worker process runs; it opens its first connection when it runs."""
+    engine = engine_of(url, size=2)
+
+    async def tenants() -> list[TenantId]:
+        async with engine.connect() as connection:
+            row = tables.control_tenant.c
+            return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
+
+    metrics = WorkerMetrics()
+    flags = flag_watch(settings, metrics.registry)
+    passes = WorkerLedgers(engine.execution_options(isolation_level="AUTOCOMMIT"))
+    learn = Learn(ledgers=passes, batch=settings.worker_batch, override=overrides(settings, flags))
+    rounds = Rounds(
+        learn=learn,
+        tenants=tenants,
+        connect=connector(url),
+        metrics=metrics,
+        interval=settings.worker_interval_ms / 1000.0,
+    )
+    return Worker(engine, passes, rounds, flags)
