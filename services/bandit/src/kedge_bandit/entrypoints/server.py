@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
 from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.adapters.grpc.status import reader
 from kedge_bandit.entrypoints.drain import Health, until
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.settings import Settings, read_settings
@@ -53,7 +54,7 @@ def handler_of(
         is_watch = rpc.name.startswith("Watch") and inspect.isasyncgenfunction(method)
         methods[rpc.name] = make(
             until(draining, method) if is_watch and draining is not None else method,
-            request_deserializer=request.FromString,
+            request_deserializer=reader(request),
             response_serializer=lambda message: message.SerializeToString(),
         )
     handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(service.full_name, methods)

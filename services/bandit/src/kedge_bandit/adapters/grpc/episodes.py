@@ -57,16 +57,22 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
         """Log many episodes, up to 256 at once; answers come in the order of the requests."""
         answers: asyncio.Queue[asyncio.Task[pb.StreamEpisodesResponse] | None] = asyncio.Queue(_IN_FLIGHT)
 
-        async def read() -> None:
-            async for message in request_iterator:
-                await answers.put(asyncio.create_task(self._logged(message.episode, context)))
+        async def read() -> KedgeError | None:
+            refused = None
+            try:
+                async for message in request_iterator:
+                    await answers.put(asyncio.create_task(self._logged(message.episode, context)))
+            except KedgeError as error:
+                refused = error
             await answers.put(None)
+            return refused
 
         reader = asyncio.create_task(read())
         try:
             while (task := await answers.get()) is not None:
                 yield await task
-            await reader
+            if refused := await reader:
+                raise refused
         finally:
             reader.cancel()
 

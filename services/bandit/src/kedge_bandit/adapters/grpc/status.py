@@ -13,12 +13,12 @@ from typing import Any, Final, Never, TypeAlias, TypeVar, cast, overload
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode, aio
 
 from kedge_bandit.adapters.telemetry import Telemetry
-from kedge_bandit.domain.errors import KedgeError
+from kedge_bandit.domain.errors import InvalidValue, KedgeError
 
 ERROR_DOMAIN: Final = "kedge.dev"
 STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -77,7 +77,7 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(handler)
     async def answer(servicer: object, request: object, context: Context) -> object:
         try:
-            return await handler(servicer, request, context)
+            return await handler(servicer, _readable(request), context)
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
@@ -85,6 +85,36 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
             await refuse(context, error)
 
     return answer
+
+
+def reader(kind: type[Message]) -> Callable[[bytes], Message | InvalidValue]:
+    """Make a deserializer that never raises: for bytes that are no such message it gives the refusal in their place.
+
+    gRPC would answer UNKNOWN and write a stack trace for every one; `answering` refuses it as any bad value.
+    """
+    parse = kind.FromString
+
+    def read(data: bytes) -> Message | InvalidValue:
+        try:
+            return parse(data)
+        except DecodeError:
+            return InvalidValue("the message", "none that can be read", f"a {kind.DESCRIPTOR.name}, its text in UTF-8")
+
+    return read
+
+
+def _readable(request: object) -> object:
+    """Raise InvalidValue in the place of a request, or of one in a stream, that could not be read."""
+    if isinstance(request, InvalidValue):
+        raise request
+    return _each_readable(request) if isinstance(request, AsyncIterator) else request
+
+
+async def _each_readable(requests: AsyncIterator[object]) -> AsyncIterator[object]:
+    async for request in requests:
+        if isinstance(request, InvalidValue):
+            raise request
+        yield request
 
 
 def _count(servicer: object, error: Exception) -> None:
@@ -98,7 +128,7 @@ def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable
     @wraps(handler)
     async def answer(servicer: object, request: object, context: Context) -> AsyncIterator[object]:
         try:
-            async with aclosing(handler(servicer, request, context)) as responses:
+            async with aclosing(handler(servicer, _readable(request), context)) as responses:
                 async for response in responses:
                     yield response
         except aio.AbortError:
