@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pwd
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kedge_bandit.adapters.embedded.errors import (
     DataFolderUnreachable,
     DataVersionMismatch,
 )
-from tests.bandit.adapters.embedded_place import Place, ask, do, mode, needs_proc, needs_root
+from tests.bandit.adapters.embedded_place import Place, ask, do, mode, needs_proc, needs_root, wait_for_end
 from tests.fixtures.database import open_folder
 
 
@@ -72,6 +73,17 @@ def test_a_path_too_long_or_too_odd_for_a_socket_gets_a_short_one_that_goes_with
         assert not folder.is_relative_to(odd)
         assert mode(folder) == 0o700
     assert not folder.exists()
+
+
+def test_a_server_that_died_comes_back_at_the_same_short_path(place: Place) -> None:
+    database = place.supervisor(place.folder / ("d" * 120))
+    url, killed = database.start(), database.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    wait_for_end(killed)
+    assert database.start() == url
+    assert ask(url, "SELECT 1") == "1"
+    database.stop()
 
 
 @needs_root

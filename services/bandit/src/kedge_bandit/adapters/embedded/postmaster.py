@@ -118,11 +118,15 @@ def _look_up_with_ps(pid: int) -> Process | None:
     return Process(state=words[0][0], argv=tuple(words[1:])) if words else None
 
 
-def remove_leftovers(cluster: Path) -> None:
+def remove_leftovers(cluster: Path, *, kept: Path | None = None) -> None:
     """Remove postmaster.pid and the socket of a server that is known to be dead.
 
     PostgreSQL removes them itself unless a zombie or a stranger has the number; then it would refuse to start.
     The caller has made sure that no server lives.
+
+    Args:
+        cluster: the dead server's data directory.
+        kept: a socket folder that the next server is to have as well.
     """
     dead = read_pid_file(cluster)
     if dead is not None and dead.socket_folder is not None:
@@ -131,7 +135,8 @@ def remove_leftovers(cluster: Path) -> None:
         if _holder(lock) == dead.pid:
             lock.unlink(missing_ok=True)
             socket.unlink(missing_ok=True)
-        forget_short_folder(dead.socket_folder)
+        if dead.socket_folder != kept:
+            forget_short_folder(dead.socket_folder)
     (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 

@@ -117,7 +117,7 @@ class EmbeddedPostgres:
         return self._postmaster.pid if self._postmaster.lives(self._workspace.cluster) else None
 
     def start(self) -> str:
-        """Bring the server up, or find it up, and wait until it answers; start again one that has died.
+        """Bring the server up, or find it up, and wait until it answers; start again one that has died, where it was.
 
         Returns:
             `postgresql://kedge:PASSWORD@/kedge?host=/SOCKET/FOLDER&port=5432`, for libpq and psycopg as it is and for
@@ -192,8 +192,9 @@ class EmbeddedPostgres:
         binaries = place_binaries(found, workspace.user, self._state_dir)
         if not cluster.exists():
             create_cluster(workspace, binaries)
-        remove_leftovers(cluster)
-        socket_folder = workspace.make_socket_folder()
+        before = self._postmaster
+        remove_leftovers(cluster, kept=before.socket_folder if before else None)
+        socket_folder = before.socket_folder if before else workspace.make_socket_folder()
         log, log_start = _open_log(workspace)
         try:
             argv = server_argv(binaries, cluster, socket_folder)

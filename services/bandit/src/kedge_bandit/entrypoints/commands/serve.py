@@ -10,6 +10,7 @@ from rich.console import Console
 
 from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
+from kedge_bandit.entrypoints.keep_database import kept
 from kedge_bandit.entrypoints.settings import MAX_REPLICAS, Settings, read_settings
 from kedge_bandit.entrypoints.supervisor import AlreadyRunning, Program, Supervisor, settings_of
 
@@ -43,7 +44,8 @@ def serve(
         console.print(f"gRPC on {settings.host}:{ports}, REST on http://{settings.host}:{settings.web_port}")
         console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends")
         try:
-            supervisor.watch()
+            with kept(database.embedded, supervisor.said):
+                supervisor.watch()
         finally:
             supervisor.stop()
     finally:
