@@ -83,6 +83,9 @@ class Ground(Protocol):
     """Of rules, texts, features and masks; enters every run's hash."""
 
     SUMMARY: str
+    PORT: int
+    """Of its server, unless told otherwise; as in openenv.yaml."""
+
     TASKS: Mapping[str, str]
     """Task by name, with one sentence each; the first is the default."""
 
