@@ -53,6 +53,7 @@ NAMES = {
     "tenants/*/decisions/*": f"tenants/{TENANT}/decisions/00000000-0000-7000-8000-000000000000",
     "tenants/*/incidents/*": f"tenants/{TENANT}/incidents/none",
     "tenants/*/proposals/*": f"tenants/{TENANT}/proposals/none",
+    "tenants/*/keys/*": f"tenants/{TENANT}/keys/none",
     "tenants/*/experiments/*": f"tenants/{TENANT}/experiments/none",
     "tenants/*": f"tenants/{TENANT}",
     "**": f"tenants/{TENANT}/policies/support",

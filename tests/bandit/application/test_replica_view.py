@@ -64,7 +64,7 @@ class Watched:
             listen=deaf,
             clock=DatabaseClock(),
             override=lambda _tenant, _policy: self.override,
-            keys_changed=self.keys.append,
+            keys_changed=lambda keys, _bindings: self.keys.append(keys),
             mode_reached=self.reached.append,
         )
 

@@ -1,6 +1,7 @@
 """Keys open exactly what their role and tenant say."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pytest
 from grpc import aio
@@ -22,7 +23,7 @@ from kedge_bandit.adapters.rest.rpc import Metadatum, RestRpc
 from kedge_bandit.domain.api_key import StoredKey, format_key, hash_of, split_key
 from kedge_bandit.domain.errors import KedgeError, PermissionDenied, TenantDenied, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.principal import GRANTS, Permission, Role
+from kedge_bandit.domain.principal import GRANTS, NEEDS_PERSON, Permission, Person, Role
 
 ACME = TenantId("acme")
 SERVED = [
@@ -44,7 +45,15 @@ def key(number: int) -> str:
     return format_key(number.to_bytes(4) + number.to_bytes(32))
 
 
-def stored(number: int, role: Role, tenant: TenantId | None = ACME, *, is_revoked: bool = False) -> StoredKey:
+def stored(
+    number: int,
+    role: Role,
+    tenant: TenantId | None = ACME,
+    *,
+    is_revoked: bool = False,
+    person: Person | None = None,
+    expire_time: datetime | None = None,
+) -> StoredKey:
     parts = split_key(key(number))
     assert parts is not None
     return StoredKey(
@@ -54,6 +63,8 @@ def stored(number: int, role: Role, tenant: TenantId | None = ACME, *, is_revoke
         role=role,
         tenant=tenant,
         is_revoked=is_revoked,
+        person=person,
+        expire_time=expire_time,
     )
 
 
@@ -74,7 +85,7 @@ def refusal(keyring: Keyring, context: aio.ServicerContext[object, object], tena
 def test_a_key_is_known_by_its_secret_and_bound_to_its_tenant() -> None:
     keyring = Keyring([stored(1, Role.ADMIN)])
     principal = keyring.require(bearer(1), Permission.CONFIGURE, ACME)
-    assert (principal.name, principal.role, principal.tenant) == ("p1", Role.ADMIN, ACME)
+    assert (principal.name, principal.roles, principal.tenant) == ("key:p1", {ACME: Role.ADMIN}, ACME)
     assert keyring.require(bearer(1), Permission.CONFIGURE, ACME) is principal
 
 
@@ -112,6 +123,14 @@ def test_a_revoked_key_stops_at_the_next_snapshot() -> None:
     assert isinstance(refusal(keyring, bearer(1), "acme"), Unauthenticated)
 
 
+def test_a_key_stops_when_it_expires_though_it_was_known() -> None:
+    now = [0.0]
+    keyring = Keyring([stored(1, Role.VIEWER, expire_time=datetime.fromtimestamp(10, UTC))], now=lambda: now[0])
+    keyring.require(bearer(1), Permission.READ, ACME)
+    now[0] = 10.0
+    assert isinstance(refusal(keyring, bearer(1), "acme"), Unauthenticated)
+
+
 def test_the_cache_of_callers_stays_bounded() -> None:
     keyring = Keyring([stored(n, Role.VIEWER) for n in range(1, MAX_CACHED + 3)])
     for n in range(1, MAX_CACHED + 3):
@@ -121,9 +140,9 @@ def test_the_cache_of_callers_stays_bounded() -> None:
 
 @pytest.mark.parametrize("role", Role)
 def test_a_role_opens_its_permissions_and_no_other(role: Role) -> None:
-    keyring = Keyring([stored(1, role)])
-    opened = set(open_permissions(keyring, Permission))
-    assert opened == GRANTS[role]
+    program, person = Keyring([stored(1, role)]), Keyring([stored(1, role, person=Person("kedge", "alice"))])
+    assert set(open_permissions(program, Permission)) == GRANTS[role] - NEEDS_PERSON
+    assert set(open_permissions(person, Permission)) == GRANTS[role]
 
 
 def open_permissions(keyring: Keyring, asked: Iterable[Permission]) -> Iterable[Permission]:

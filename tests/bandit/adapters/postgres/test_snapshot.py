@@ -24,7 +24,7 @@ async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
         listen=never,
         clock=DatabaseClock(),
         override=lambda _tenant, _policy: Mode.APPLY,
-        keys_changed=lambda _keys: None,
+        keys_changed=lambda _keys, _bindings: None,
     )
     running = asyncio.create_task(snapshot.run())
     for _ in range(20):

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import TenantSettings, WriteId
@@ -68,17 +69,17 @@ async def test_tenants_are_listed_page_by_page(registry: PostgresTenants, new_te
 
 
 async def test_a_key_is_stored_once_with_its_event(
-    registry: PostgresTenants, ledgers: PostgresLedgers, new_tenant: NewTenant
+    engine: AsyncEngine, ledgers: PostgresLedgers, new_tenant: NewTenant
 ) -> None:
-    tenant = await new_tenant()
+    identities, tenant = PostgresIdentities(engine), await new_tenant()
     key = StoredKey(key_id="0" * 7 + "a", key_hash=b"h" * 32, principal="core-app", role=Role.CORE_APP, tenant=tenant)
-    assert await registry.add_key(key, change(tenant))
-    assert not await registry.add_key(key, change(tenant))
+    assert await identities.add_key(key, change(tenant))
+    assert not await identities.add_key(key, change(tenant))
     async with ledgers.open(tenant) as ledger:
         verbs = [event.verb for event in await ledger.audit.list(before=None, limit=10)]
     assert verbs == ["key.created", "tenant.onboarded"]
     with pytest.raises(TenantDenied):
-        await registry.add_key(replace(key, key_id="0" * 7 + "b"), change(TenantId("nobody")))
+        await identities.add_key(replace(key, key_id="0" * 7 + "b"), change(TenantId("nobody")))
 
 
 async def test_a_database_that_is_gone_is_said_to_be_unavailable() -> None:

@@ -1,13 +1,12 @@
-"""What governing and administration need from the outside beyond `ports`: tenants, keys, and reads about a policy."""
+"""What governing and administration need from the outside beyond `ports`: tenants, and reads about a policy."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from kedge_bandit.application.ports import AuditLog, Policies
-from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.decision import Reason
@@ -91,6 +90,7 @@ class LearnedState:
         learning_held: why learning is held; empty when it is not.
         episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
         backlog: raw rows that are not folded yet, over all policies of the tenant.
+        backlog_age: since the oldest of them came; zero without one.
         decisions_per_second: over the last day, or since the first decision where that is later.
         buckets: buckets that have an allocation of their own.
     """
@@ -106,6 +106,7 @@ class LearnedState:
     learning_held: str
     episode_counts: dict[str, int]
     backlog: int
+    backlog_age: timedelta
     decisions_per_second: float
     buckets: int
 
@@ -186,7 +187,7 @@ class Tenant:
 
 
 class TenantRegistry(Protocol):
-    """What belongs to no tenant: the list of tenants, the keys, and the mode of everything."""
+    """What belongs to no tenant: the list of tenants, and the mode of everything."""
 
     async def onboard(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
         """Make the change's tenant with its schema and role, and its first audit event. Raises TenantExists."""
@@ -196,9 +197,6 @@ class TenantRegistry(Protocol):
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
-
-    async def add_key(self, key: StoredKey, change: Change) -> bool:
-        """Store a tenant's key, with an audit event in its chain; False when the id is taken. Raises TenantDenied."""
 
     async def global_mode_changes(self) -> Sequence[ModeChange]:
         """Read every change of the mode of everything, oldest first."""

@@ -4,9 +4,10 @@ import base64
 import hashlib
 import hmac
 from dataclasses import dataclass
+from datetime import datetime
 
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.principal import Principal, Role
+from kedge_bandit.domain.principal import Person, Principal, Role
 
 PREFIX = "kdg_"
 SECRET_BYTES = 32
@@ -24,7 +25,10 @@ class StoredKey:
     Attributes:
         key_id: 8 lower-case hex digits.
         key_hash: SHA-256 of the secret.
+        principal: who holds it, e.g. "core-app".
         tenant: the only one it may name; None for operators.
+        person: whom it stands for; None for a program.
+        expire_time: when it stops working; None: never.
     """
 
     key_id: str
@@ -32,6 +36,8 @@ class StoredKey:
     principal: str
     role: Role
     tenant: TenantId | None
+    person: Person | None = None
+    expire_time: datetime | None = None
     is_revoked: bool = False
 
     def admits(self, secret: str) -> bool:
@@ -41,7 +47,7 @@ class StoredKey:
     @property
     def holder(self) -> Principal:
         """The principal that the key stands for."""
-        return Principal(self.principal, self.role, self.tenant)
+        return Principal(f"key:{self.principal}", {self.tenant: self.role}, self.person)
 
 
 def format_key(randomness: bytes) -> str:

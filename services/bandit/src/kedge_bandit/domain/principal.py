@@ -1,19 +1,27 @@
-"""Say who calls and what the role of the key allows, tenant by tenant."""
+"""Say who calls and what that role allows, tenant by tenant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import quote
 
 from kedge_bandit.domain.audit import Actor
-from kedge_bandit.domain.errors import PermissionDenied, TenantDenied
+from kedge_bandit.domain.errors import InvalidValue, PermissionDenied, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
+
+MAX_PERSON_CHARACTERS = 255
 
 
 class Role(StrEnum):
-    """What a key's holder is."""
+    """What a credential's holder is in a tenant."""
 
     CORE_APP = "CORE_APP"
     VIEWER = "VIEWER"
+    PROPOSER = "PROPOSER"
+    APPROVER = "APPROVER"
     ADMIN = "ADMIN"
+    EVALUATOR = "EVALUATOR"
+    TRAINER = "TRAINER"
     OPERATOR = "OPERATOR"
 
 
@@ -28,8 +36,11 @@ class Permission(StrEnum):
     READ = "READ"
     IMPORT = "IMPORT"
     CONFIGURE = "CONFIGURE"
+    FREEZE = "FREEZE"
     GOVERN = "GOVERN"
     PROPOSE = "PROPOSE"
+    PREFER = "PREFER"
+    RUN_GATE = "RUN_GATE"
     APPROVE = "APPROVE"
     EVALUATE = "EVALUATE"
     MANAGE_KEYS = "MANAGE_KEYS"
@@ -38,40 +49,97 @@ class Permission(StrEnum):
 
 
 _EVERYBODY = frozenset({Permission.READ_ARMS, Permission.READ_FLAGS})
-_CORE_APP = _EVERYBODY | {Permission.DECIDE, Permission.LOG, Permission.RECORD}
 _VIEWER = _EVERYBODY | {Permission.READ}
 _ALL = frozenset(Permission)
 
 GRANTS = {
-    Role.CORE_APP: _CORE_APP,
+    Role.CORE_APP: _EVERYBODY | {Permission.DECIDE, Permission.LOG, Permission.RECORD},
     Role.VIEWER: _VIEWER,
+    Role.PROPOSER: _VIEWER | {Permission.PROPOSE, Permission.PREFER},
+    Role.APPROVER: _VIEWER | {Permission.APPROVE, Permission.RUN_GATE, Permission.PREFER, Permission.FREEZE},
     Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS},
+    Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE},
+    Role.TRAINER: _VIEWER | {Permission.PROPOSE},
     Role.OPERATOR: _ALL,
 }
-"""What each role may do inside the tenants that its key is bound to."""
+"""What each role may do inside the tenants that its credential is bound to."""
+
+NEEDS_PERSON = frozenset({Permission.APPROVE})
+"""What no program may do on its own, whatever its role."""
+
+
+def refusal(role: Role, permission: Permission, *, is_person: bool) -> str:
+    """Say why a role may not do something in its own tenant, and what to do; empty where it may.
+
+    >>> refusal(Role.APPROVER, Permission.APPROVE, is_person=True)
+    ''
+    >>> refusal(Role.VIEWER, Permission.APPROVE, is_person=True)
+    'APPROVE is not a permission of role VIEWER: use a credential of role APPROVER, ADMIN or OPERATOR'
+    """
+    if permission not in GRANTS[role]:
+        *most, last = (name.value for name in Role if permission in GRANTS[name])
+        able = f"{', '.join(most)} or {last}" if most else last
+        return f"{permission} is not a permission of role {role}: use a credential of role {able}"
+    if permission in NEEDS_PERSON and not is_person:
+        return f"{permission} takes a person: call with a person's token or key, not as a program"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A human being as an identity provider knows them; four eyes compare issuer and subject, and nothing else."""
+
+    issuer: str
+    subject: str
+
+    def __post_init__(self) -> None:
+        """Refuse what could be read as somebody else."""
+        for field, text in (("issuer", self.issuer), ("subject", self.subject)):
+            if not 1 <= len(text) <= MAX_PERSON_CHARACTERS or not text.isprintable():
+                raise InvalidValue(f"{field} of a person", repr(text[:40]), "1 to 255 printable characters")
+        if "#" in self.issuer or " " in self.issuer:
+            raise InvalidValue("issuer of a person", repr(self.issuer[:40]), "an address without # and spaces")
+
+    def __str__(self) -> str:
+        """Write the person as the audit log does; two persons never look alike.
+
+        >>> str(Person("https://login.example", "alice smith"))
+        'person:https://login.example#alice%20smith'
+        """
+        return f"person:{self.issuer}#{quote(self.subject, safe='@:/|+=,.')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The holder of a key.
+    """Who calls.
 
     Attributes:
-        name: who holds it, e.g. "core-app".
-        tenant: the only one it may name; None: every tenant and everything at once, for operators.
+        name: the program or credential that calls: "key:core-app", "cert:spiffe://...", "service:..."; empty for a
+            person who calls with a token of their own.
+        roles: what it is, by tenant; under None what it is in every tenant and over all at once, for operators.
+        person: the human being it acts for; None for a program on its own.
     """
 
     name: str
-    role: Role
-    tenant: TenantId | None
+    roles: Mapping[TenantId | None, Role]
+    person: Person | None = None
 
     @property
     def actor(self) -> Actor:
-        """The name under which the principal stands in the audit log.
+        """The name under which the principal stands in the audit log: the person, and what they came through.
 
-        >>> Principal("core-app", Role.CORE_APP, TenantId("acme")).actor
-        Actor(name='key:core-app')
+        >>> alice = Person("https://login.example", "alice")
+        >>> Principal("service:console", {}, alice).actor.name
+        'person:https://login.example#alice by service:console'
         """
-        return Actor(f"key:{self.name}")
+        if self.person is None:
+            return Actor(self.name)
+        return Actor(f"{self.person} by {self.name}" if self.name else str(self.person))
+
+    @property
+    def tenant(self) -> TenantId | None:
+        """The only tenant it may name; None where there are several or all."""
+        return next(iter(self.roles)) if len(self.roles) == 1 else None
 
     def check(self, permission: Permission, tenant: TenantId | None) -> None:
         """Refuse what the principal may not do; says nothing of whether the tenant exists.
@@ -80,12 +148,25 @@ class Principal:
             tenant: the tenant that the call names; None where it concerns all of them.
 
         Raises:
-            TenantDenied: the key is bound to another tenant.
-            PermissionDenied: the role does not include it.
+            TenantDenied: the credential is bound to other tenants.
+            PermissionDenied: the role does not include it, or it takes a person.
         """
-        if tenant is not None and self.tenant is not None and tenant != self.tenant:
-            raise TenantDenied
-        if permission not in GRANTS[self.role]:
-            raise PermissionDenied(f"{permission} is not a permission of role {self.role}: use a key that has it")
-        if tenant is None and self.tenant is not None:
-            raise PermissionDenied("this concerns every tenant: use an operator's key")
+        role = self.roles.get(tenant) or self.roles.get(None)
+        if role is None:
+            if tenant is not None:
+                raise TenantDenied
+            self.check_anywhere(permission)
+            raise PermissionDenied("this concerns every tenant: use an operator's credential")
+        if permission not in GRANTS[role] or permission in NEEDS_PERSON:
+            self._refuse(role, permission)
+
+    def check_anywhere(self, permission: Permission) -> None:
+        """Refuse what the principal may do in none of its tenants. Raises PermissionDenied."""
+        refused = [refusal(role, permission, is_person=self.person is not None) for role in self.roles.values()]
+        if all(refused):
+            raise PermissionDenied(refused[0])
+
+    def _refuse(self, role: Role, permission: Permission) -> None:
+        why = refusal(role, permission, is_person=self.person is not None)
+        if why:
+            raise PermissionDenied(why)

@@ -17,12 +17,14 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
+from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
-from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant, UpdateTenant
+from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
+from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_modes import Levels
@@ -51,12 +53,17 @@ def administration(
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers),
     )
+    identities = PostgresIdentities(engine)
     tenants = TenantServicer(
-        keyring,
-        OnboardTenant(registry, clock),
-        UpdateTenant(registry, clock),
-        ListTenants(registry),
-        CreateKey(registry, clock, secrets.token_bytes),
+        keyring=keyring,
+        onboard=OnboardTenant(registry, clock),
+        update=UpdateTenant(registry, clock),
+        tenants=ListTenants(registry),
+        create_key=CreateKey(identities, clock, secrets.token_bytes),
+        revoke_key=RevokeKey(identities, clock),
+        bind=BindIdentity(identities, clock),
+        unbind=UnbindIdentity(identities, clock),
+        credentials=ListCredentials(identities),
     )
     governance = GovernanceServicer(
         keyring=keyring,
@@ -72,6 +79,6 @@ def administration(
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
         (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
         (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
-        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer()),
-        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer()),
+        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer(keyring)),
+        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
     )

@@ -1,32 +1,61 @@
-"""Know the caller by its API key, from the `authorization` metadata of gRPC or the header of the same name."""
+"""Know the caller by API key, by token or by the certificate of the connection; no I/O, and once known a look-up."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from grpc import aio
 
-from kedge_bandit.domain.api_key import StoredKey, split_key
+from kedge_bandit.adapters.identity.bearer import Bearer
+from kedge_bandit.adapters.identity.certificates import Certificate, read_certificate
+from kedge_bandit.domain.api_key import PREFIX, StoredKey, split_key
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.identity import Binding, certificate_holder
 from kedge_bandit.domain.principal import Permission, Principal
 
 MAX_CACHED: Final = 4096
 _SCHEME: Final = "bearer "
+_CERTIFICATE: Final = "x509_pem_cert"
+_NEVER: Final = float("inf")
+
+NO_CREDENTIAL: Final = "send an API key or a token in the metadata as `authorization: Bearer ...`"
 
 
 class Keyring:
-    """Recognise callers by the keys of the replica's snapshot; no I/O, one dictionary look-up once a key was seen."""
+    """Recognise callers by the keys and bindings of the replica's snapshot, and by what an issuer signed.
 
-    def __init__(self, keys: Iterable[StoredKey] = ()) -> None:
+    Args:
+        tokens: verifies bearer tokens; None: there are none.
+        now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[StoredKey] = (),
+        bindings: Iterable[Binding] = (),
+        *,
+        tokens: Bearer | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._keys: dict[str, StoredKey] = {}
-        self._known: dict[str, Principal] = {}
-        self.replace(keys)
+        self._bindings: tuple[Binding, ...] = ()
+        self._known: dict[str | bytes, tuple[Principal, float]] = {}
+        self._certificates: dict[bytes, Certificate] = {}
+        self._tokens, self._now = tokens, now
+        self.replace(keys, bindings)
 
-    def replace(self, keys: Iterable[StoredKey]) -> None:
-        """Take over the keys as they stand in the store; one that is gone or revoked stops working at once."""
-        live = {key.key_id: key for key in keys if not key.is_revoked}
-        if live != self._keys:
-            self._keys, self._known = live, {}
+    def replace(self, keys: Iterable[StoredKey], bindings: Iterable[Binding] = ()) -> None:
+        """Take over keys and bindings as they stand in the store; one that is gone or revoked ends at once."""
+        live, bound = {key.key_id: key for key in keys if not key.is_revoked}, tuple(bindings)
+        if (live, bound) != (self._keys, self._bindings):
+            self._keys, self._bindings = live, bound
+            self.forget()
+
+    def forget(self) -> None:
+        """Verify everything anew, as when an issuer's keys have changed."""
+        self._known = {}
 
     def require(
         self, context: aio.ServicerContext[Any, Any], permission: Permission, tenant: TenantId | None
@@ -38,34 +67,86 @@ class Keyring:
             tenant: the tenant that the request names; None where it concerns all of them.
 
         Raises:
-            Unauthenticated: there is no key, or it is unknown or revoked.
-            TenantDenied: the key is bound to another tenant; unknown and foreign tenants look the same.
-            PermissionDenied: the key's role does not include the permission.
+            Unauthenticated: there is no credential, or it is unknown, revoked, expired or not good.
+            TenantDenied: the credential is bound to other tenants; unknown and foreign tenants look the same.
+            PermissionDenied: the role does not include the permission.
         """
         principal = self.caller(context)
         principal.check(permission, tenant)
         return principal
 
     def caller(self, context: aio.ServicerContext[Any, Any]) -> Principal:
-        """Find the principal of a call. Raises Unauthenticated."""
+        """Find the principal of a call: by its metadata, else by its certificate. Raises Unauthenticated.
+
+        A person's own token that comes over a connection with a certificate was passed on by that certificate's holder.
+        """
         for name, value in context.invocation_metadata() or ():
             if name == "authorization" and isinstance(value, str):
-                return self.holder(value)
-        return self.holder(None)
+                principal = self.holder(value)
+                return principal if principal.name else self._passed_on(context, principal)
+        pem = _certificate_of(context)
+        if pem is None:
+            raise Unauthenticated(NO_CREDENTIAL)
+        return self._good(pem) or self._bound(pem)
 
     def holder(self, authorization: str | None) -> Principal:
         """Find the principal of an `authorization` header. Raises Unauthenticated."""
         if authorization is None:
-            raise Unauthenticated("send an API key in the metadata as `authorization: Bearer kdg_...`")
-        return self._known.get(authorization) or self._recognise(authorization)
+            raise Unauthenticated(NO_CREDENTIAL)
+        return self._good(authorization) or self._recognise(authorization)
+
+    def _good(self, credential: str | bytes) -> Principal | None:
+        known = self._known.get(credential)
+        return known[0] if known is not None and self._now() < known[1] else None
 
     def _recognise(self, authorization: str) -> Principal:
-        scheme, key = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :].strip()
-        parts = split_key(key) if scheme.lower() == _SCHEME else None
+        scheme, credential = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :].strip()
+        if scheme.lower() != _SCHEME:
+            raise Unauthenticated(NO_CREDENTIAL)
+        if self._tokens is not None and not credential.startswith(PREFIX):
+            return self._remember(authorization, *self._tokens.verify(credential))
+        return self._remember(authorization, *self._key_holder(credential))
+
+    def _key_holder(self, key: str) -> tuple[Principal, float]:
+        parts = split_key(key)
         stored = self._keys.get(parts[0]) if parts is not None else None
         if parts is None or stored is None or not stored.admits(parts[1]):
             raise Unauthenticated("this API key is unknown or revoked: ask for another one (`kedge key create`)")
+        until = _NEVER if stored.expire_time is None else stored.expire_time.timestamp()
+        if self._now() >= until:
+            raise Unauthenticated("this API key has expired: ask for another one (`kedge key create`)")
+        if self._tokens is None:
+            return stored.holder, until
+        # Where people sign on they come by token alone; a second key would make a second person of them.
+        return replace(stored.holder, person=None), until
+
+    def _bound(self, pem: bytes) -> Principal:
+        certificate = self._read(pem)
+        if self._now() >= certificate.until:
+            raise Unauthenticated("the certificate of this connection has expired: connect again with a new one")
+        return self._remember(pem, certificate_holder(certificate.name, self._bindings), certificate.until)
+
+    def _passed_on(self, context: aio.ServicerContext[Any, Any], person: Principal) -> Principal:
+        pem = _certificate_of(context)
+        return person if pem is None else replace(person, name=f"cert:{self._read(pem).name}")
+
+    def _read(self, pem: bytes) -> Certificate:
+        found = self._certificates.get(pem)
+        if found is None:
+            if len(self._certificates) >= MAX_CACHED:
+                self._certificates.clear()
+            found = self._certificates[pem] = read_certificate(pem)
+        return found
+
+    def _remember(self, credential: str | bytes, principal: Principal, until: float) -> Principal:
         if len(self._known) >= MAX_CACHED:
             self._known.clear()
-        holder = self._known[authorization] = stored.holder
-        return holder
+        self._known[credential] = principal, until
+        return principal
+
+
+def _certificate_of(context: aio.ServicerContext[Any, Any]) -> bytes | None:
+    """Give the client certificate that the handshake verified; None on a connection without one."""
+    for pem in context.auth_context().get(_CERTIFICATE, ()):
+        return pem
+    return None

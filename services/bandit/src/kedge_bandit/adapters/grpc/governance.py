@@ -119,10 +119,16 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
 
 
 @completing(proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"])
+@dataclass(frozen=True, slots=True)
 class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
     """Proposals come later; every RPC is answered UNIMPLEMENTED."""
 
+    keyring: Keyring
+
 
 @completing(experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"])
+@dataclass(frozen=True, slots=True)
 class ExperimentServicer(experiment_service_pb2_grpc.ExperimentServiceServicer):
     """Experiments come later; every RPC is answered UNIMPLEMENTED."""
+
+    keyring: Keyring

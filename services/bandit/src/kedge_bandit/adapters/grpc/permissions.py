@@ -27,13 +27,16 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.READ: "GetPolicy ListPolicies GetPolicyStatus EvaluatePolicy",
     },
     "GovernanceService": {
-        Permission.GOVERN: "SetMode Freeze Unfreeze AcknowledgeIncident CloseIncident RunDivergenceCheck",
+        Permission.FREEZE: "Freeze",
+        Permission.GOVERN: "SetMode Unfreeze AcknowledgeIncident CloseIncident RunDivergenceCheck",
         Permission.READ: "GetMode ListIncidents ListAuditEvents WatchAudit VerifyAudit GetReadiness",
     },
     "ProposalService": {
-        Permission.PROPOSE: "SubmitProposal WithdrawProposal RecordPreference",
+        Permission.PROPOSE: "SubmitProposal WithdrawProposal",
         Permission.READ: "GetProposal ListProposals WatchProposals",
-        Permission.APPROVE: "RunGate ApproveProposal RejectProposal RevertProposal",
+        Permission.APPROVE: "ApproveProposal RejectProposal RevertProposal",
+        Permission.RUN_GATE: "RunGate",
+        Permission.PREFER: "RecordPreference",
         Permission.EVALUATE: "ReportEvaluation",
     },
     "ExperimentService": {
@@ -43,7 +46,7 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
     "TenantService": {
         Permission.MANAGE_TENANTS: "OnboardTenant ListTenants VerifyIsolation",
         Permission.ERASE: "EraseTenant",
-        Permission.MANAGE_KEYS: "CreateKey",
+        Permission.MANAGE_KEYS: "CreateKey ListKeys RevokeKey BindIdentity ListIdentities UnbindIdentity",
         Permission.CONFIGURE: "UpdateTenant",
     },
 }

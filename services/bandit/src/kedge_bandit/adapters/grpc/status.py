@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode, aio
 
+from kedge_bandit.adapters.identity.bearer import SignerUnknown
 from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.domain.errors import InvalidValue, KedgeError
 
@@ -34,7 +35,7 @@ _REASONS: Final[dict[StatusCode, str]] = {
         TIME_OUT_OF_RANGE BATCH_TOO_LARGE REASON_REQUIRED""",
     StatusCode.UNAUTHENTICATED: "UNAUTHENTICATED",
     StatusCode.PERMISSION_DENIED: "TENANT_DENIED PERMISSION_DENIED SECOND_PERSON_REQUIRED",
-    StatusCode.NOT_FOUND: "POLICY_NOT_FOUND DECISION_NOT_FOUND EPISODE_NOT_FOUND ARM_NOT_FOUND",
+    StatusCode.NOT_FOUND: "POLICY_NOT_FOUND DECISION_NOT_FOUND EPISODE_NOT_FOUND ARM_NOT_FOUND CREDENTIAL_NOT_FOUND",
     StatusCode.ALREADY_EXISTS: "TENANT_EXISTS IDEMPOTENCY_CONFLICT",
     StatusCode.FAILED_PRECONDITION: """
         ILLEGAL_TRANSITION POLICY_FROZEN INCIDENT_OPEN ARM_IN_USE PROPOSAL_REQUIRED""",
@@ -77,7 +78,12 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(handler)
     async def answer(servicer: object, request: object, context: Context) -> object:
         try:
-            return await handler(servicer, _readable(request), context)
+            try:
+                return await handler(servicer, _readable(request), context)
+            except SignerUnknown as error:
+                if not await error.may_try_again():
+                    raise
+                return await handler(servicer, request, context)
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
@@ -127,10 +133,19 @@ def _count(servicer: object, error: Exception) -> None:
 def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable[..., Any]:
     @wraps(handler)
     async def answer(servicer: object, request: object, context: Context) -> AsyncIterator[object]:
+        has_begun = False
         try:
-            async with aclosing(handler(servicer, _readable(request), context)) as responses:
-                async for response in responses:
-                    yield response
+            try:
+                async with aclosing(handler(servicer, _readable(request), context)) as responses:
+                    async for response in responses:
+                        has_begun = True
+                        yield response
+            except SignerUnknown as error:
+                if has_begun or isinstance(request, AsyncIterator) or not await error.may_try_again():
+                    raise
+                async with aclosing(handler(servicer, request, context)) as responses:
+                    async for response in responses:
+                        yield response
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer

@@ -9,10 +9,12 @@ from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, role_of, tenant_message
+from kedge_bandit.adapters.grpc.wire_identity import identity_message, key_message, key_wish, page_token_of, parse_key
 from kedge_bandit.application.administration_ports import TenantSettings
-from kedge_bandit.application.onboard_tenant import CreateKey, ListTenants, OnboardTenant, UpdateTenant
+from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
+from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.domain.api_key import split_key
-from kedge_bandit.domain.identifiers import parse_tenant, text_id
+from kedge_bandit.domain.identifiers import parse_tenant
 
 _ALLOWED = permissions_of("TenantService")
 
@@ -27,6 +29,10 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     update: UpdateTenant
     tenants: ListTenants
     create_key: CreateKey
+    revoke_key: RevokeKey
+    bind: BindIdentity
+    unbind: UnbindIdentity
+    credentials: ListCredentials
 
     @answering
     async def OnboardTenant(self, request: pb.OnboardTenantRequest, context: Context) -> pb.OnboardTenantResponse:
@@ -52,7 +58,7 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         """List tenants by name; the page token is the last name."""
         self.keyring.require(context, _ALLOWED["ListTenants"], None)
         size = page_size_of(request.page_size)
-        after = text_id(request.page_token, field="page_token") if request.page_token else ""
+        after = page_token_of(request.page_token)
         found = await self.tenants(after=after, limit=size + 1)
         return pb.ListTenantsResponse(
             tenants=[tenant_message(tenant) for tenant in found[:size]],
@@ -65,9 +71,59 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         tenant = parse_tenant(request.parent)
         actor = self.keyring.require(context, _ALLOWED["CreateKey"], tenant).actor
         order = order_of(actor, "CreateKey", request, because=request.because)
-        key = await self.create_key(tenant, request.principal, role_of(request.role), order)
+        key = await self.create_key(tenant, key_wish(request), order)
         key_id, _ = split_key(key) or ("", "")
         return pb.CreateKeyResponse(key=key, key_id=key_id)
+
+    @answering
+    async def ListKeys(self, request: pb.ListKeysRequest, context: Context) -> pb.ListKeysResponse:
+        """List a tenant's keys by id; the page token is the last one."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["ListKeys"], tenant)
+        size, after = page_size_of(request.page_size), page_token_of(request.page_token)
+        found = await self.credentials.keys(tenant, after=after, limit=size + 1)
+        return pb.ListKeysResponse(
+            keys=[key_message(kept) for kept in found[:size]],
+            next_page_token=found[size - 1].key.key_id if len(found) > size else "",
+        )
+
+    @answering
+    async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Context) -> pb.RevokeKeyResponse:
+        """End a key on every replica."""
+        tenant, key_id = parse_key(request.name)
+        actor = self.keyring.require(context, _ALLOWED["RevokeKey"], tenant).actor
+        order = order_of(actor, "RevokeKey", request, because=request.because, request_id=request.request_id)
+        return pb.RevokeKeyResponse(key=key_message(await self.revoke_key(tenant, key_id, order)))
+
+    @answering
+    async def BindIdentity(self, request: pb.BindIdentityRequest, context: Context) -> pb.BindIdentityResponse:
+        """Say what the holder of a certificate is in a tenant."""
+        tenant = parse_tenant(request.parent)
+        actor = self.keyring.require(context, _ALLOWED["BindIdentity"], tenant).actor
+        order = order_of(actor, "BindIdentity", request, because=request.because, request_id=request.request_id)
+        bound = await self.bind(tenant, request.identity.name, role_of(request.identity.role), order)
+        return pb.BindIdentityResponse(identity=identity_message(bound))
+
+    @answering
+    async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Context) -> pb.ListIdentitiesResponse:
+        """List a tenant's bindings by name; the page token is the last one."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["ListIdentities"], tenant)
+        size, after = page_size_of(request.page_size), page_token_of(request.page_token)
+        found = await self.credentials.bindings(tenant, after=after, limit=size + 1)
+        return pb.ListIdentitiesResponse(
+            identities=[identity_message(kept) for kept in found[:size]],
+            next_page_token=found[size - 1].binding.name if len(found) > size else "",
+        )
+
+    @answering
+    async def UnbindIdentity(self, request: pb.UnbindIdentityRequest, context: Context) -> pb.UnbindIdentityResponse:
+        """End what the holder of a certificate is in a tenant."""
+        tenant = parse_tenant(request.parent)
+        actor = self.keyring.require(context, _ALLOWED["UnbindIdentity"], tenant).actor
+        order = order_of(actor, "UnbindIdentity", request, because=request.because, request_id=request.request_id)
+        await self.unbind(tenant, request.identity_name, order)
+        return pb.UnbindIdentityResponse()
 
 
 def _settings_of(message: pb.Tenant) -> TenantSettings:

@@ -1,13 +1,24 @@
-"""Answer UNIMPLEMENTED, with its reason, for the RPCs whose turn comes later."""
+"""Answer UNIMPLEMENTED, with its reason, for the RPCs whose turn comes later; to callers who may call them."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
-from kedge_bandit.adapters.grpc.status import STATUS_DETAILS_KEY, status_for
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.permissions import permissions_of
+from kedge_bandit.adapters.grpc.status import STATUS_DETAILS_KEY, Context, answering, status_for
 
 _Servicer = TypeVar("_Servicer", bound=type[object])
+
+
+class _Keyed(Protocol):
+    """A servicer that knows its callers."""
+
+    @property
+    def keyring(self) -> Keyring:
+        """What knows them."""
+
 
 ANSWER: Final = "this server does not implement {rpc} yet: use a newer one, or leave it out"
 
@@ -27,12 +38,17 @@ def completing(service: ServiceDescriptor) -> Callable[[_Servicer], _Servicer]:
 def _answer(rpc: MethodDescriptor) -> Callable[..., Any]:
     code, status = status_for("UNIMPLEMENTED", ANSWER.format(rpc=rpc.name))
     details = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
+    permission = permissions_of(rpc.containing_service.name)[rpc.name]
 
-    async def unary(_servicer: object, _request: object, context: Any) -> None:
+    @answering
+    async def unary(servicer: _Keyed, _request: object, context: Context) -> None:
+        servicer.keyring.caller(context).check_anywhere(permission)
         await context.abort(code, status.message, trailing_metadata=details)
 
-    async def stream(_servicer: object, _request: object, context: Any) -> AsyncIterator[None]:
+    @answering
+    async def stream(servicer: _Keyed, _request: object, context: Context) -> AsyncIterator[None]:
+        servicer.keyring.caller(context).check_anywhere(permission)
         await context.abort(code, status.message, trailing_metadata=details)
-        yield None  # never reached; it makes this a stream
+        yield  # type: ignore[unreachable]  # it makes this a stream
 
     return stream if rpc.server_streaming else unary

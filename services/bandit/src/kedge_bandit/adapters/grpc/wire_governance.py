@@ -28,9 +28,10 @@ DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 1000
 
 _MODE_OF: Final[dict[int, Mode]] = {int(number): mode for mode, number in MODE.items()}
-_ROLE_OF: Final[dict[int, Role]] = {
-    int(tenant_service_pb2.Role.Value(f"ROLE_{role}")): role for role in Role if role is not Role.OPERATOR
+ROLE: Final[dict[Role, tenant_service_pb2.Role.ValueType]] = {
+    role: tenant_service_pb2.Role.Value(f"ROLE_{role}") for role in Role if role is not Role.OPERATOR
 }
+_ROLE_OF: Final[dict[int, Role]] = {int(number): role for role, number in ROLE.items()}
 _QUARANTINE_OF: Final[dict[int, QuarantineChoice]] = {
     int(governance_service_pb2.QuarantineChoice.Value(f"QUARANTINE_CHOICE_{choice}")): choice
     for choice in QuarantineChoice
@@ -65,10 +66,10 @@ def mode_of(number: int) -> Mode:
 
 
 def role_of(number: int) -> Role:
-    """Read a role that a key may have. Raises InvalidValue."""
+    """Read a role in a tenant. Raises InvalidValue."""
     found = _ROLE_OF.get(number)
     if found is None:
-        raise InvalidValue("role", str(number), "CORE_APP, VIEWER or ADMIN")
+        raise InvalidValue("role", str(number), "one of the roles in a tenant, such as CORE_APP")
     return found
 
 

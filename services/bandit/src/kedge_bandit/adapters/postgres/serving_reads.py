@@ -29,12 +29,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.decisions import allocation_of
 from kedge_bandit.adapters.postgres.governance import spec_from_json
+from kedge_bandit.adapters.postgres.identity_rows import binding_of, stored_key
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy
-from kedge_bandit.domain.principal import Role
 from kedge_bandit.domain.published import Allocation
 
 log = structlog.get_logger(__name__)
@@ -165,20 +166,11 @@ class ServingReads:
             modes=shared.get(MODES, 0),
         )
 
-    async def keys(self) -> list[StoredKey]:
-        """Read all live API keys."""
-        row = tables.api_key.c
-        wanted = select(row.key_id, row.key_hash, row.principal, row.role, row.tenant).where(row.revoke_time.is_(None))
-        return [
-            StoredKey(
-                key_id=found.key_id,
-                key_hash=found.key_hash,
-                principal=found.principal,
-                role=Role(found.role),
-                tenant=None if found.tenant is None else TenantId(found.tenant),
-            )
-            for found in await self._rows(wanted)
-        ]
+    async def credentials(self) -> tuple[list[StoredKey], list[Binding]]:
+        """Read all live API keys, and what certificates are bound to."""
+        key, bound = tables.api_key, tables.identity_binding
+        keys = await self._rows(select(key).where(key.c.revoke_time.is_(None)))
+        return [stored_key(row) for row in keys], [binding_of(row) for row in await self._rows(select(bound))]
 
     async def everything_mode(self) -> tuple[Mode, datetime | None]:
         """Read the mode of everything, and when it changed."""

@@ -21,12 +21,15 @@ from kedge_bandit.application.ports import Serving
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.errors import PolicyNotFound, TenantDenied
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
 
 LEASE_SECONDS = 5.0
 POLL_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+"""For one poll, which takes milliseconds; a connection that is open and carries nothing any more is given up then."""
 SERVING_CHANNEL, MODES_CHANNEL, ALLOCATIONS_CHANNEL, KEYS_CHANNEL = CHANNELS = (
     "kedge_serving",
     "kedge_modes",
@@ -40,21 +43,25 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class DatabaseClock:
-    """The local clock corrected by its measured offset to the database's."""
+    """The database's clock, carried on by this machine's monotonic one, so that a step of the wall clock is not felt.
 
-    offset: timedelta = timedelta()
+    Attributes:
+        zero: what the database's clock showed when the monotonic one stood at 0; guessed until it is measured.
+    """
 
-    def measure(self, before: datetime, there: datetime, after: datetime) -> None:
-        """Take in one reading: the database's clock stood at `there` at some moment between `before` and `after`.
+    zero: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(seconds=monotonic()))
 
-        An offset that the reading does not contradict stays, so a slow answer does not shake the clock.
+    def measure(self, before: float, there: datetime, after: float) -> None:
+        """Take in one reading: the database's clock stood at `there` at some moment between two monotonic ones.
+
+        What the reading does not contradict stays, so a slow answer does not shake the clock.
         """
-        if not before <= there - self.offset <= after:
-            self.offset = there - (before + (after - before) / 2)
+        if not before <= (there - self.zero).total_seconds() <= after:
+            self.zero = there - timedelta(seconds=(before + after) / 2)
 
     def now(self) -> datetime:
         """Read the database's time, aware UTC."""
-        return datetime.now(UTC) + self.offset
+        return self.zero + timedelta(seconds=monotonic())
 
 
 @dataclass(slots=True)
@@ -63,18 +70,20 @@ class ReplicaSnapshot:
 
     Attributes:
         override: a mode of a policy from outside the database; it can only restrict.
-        keys_changed: called with all live keys whenever they changed.
+        keys_changed: called with all live keys and bindings whenever they changed.
         changed: called with a tenant whose view changed.
         mode_reached: called with the seconds that a change of mode took from the database to this view.
+        patience: seconds for one poll.
     """
 
     reads: ServingReads
     listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     clock: DatabaseClock
     override: Callable[[TenantId, PolicyName], Mode]
-    keys_changed: Callable[[list[StoredKey]], None]
+    keys_changed: Callable[[list[StoredKey], list[Binding]], None]
     mode_reached: Callable[[float], None] = lambda _seconds: None
     changed: Callable[[TenantId], None] = lambda _tenant: None
+    patience: float = PATIENCE_SECONDS
     _everything: Mode = Mode.APPLY
     _tenant_modes: dict[TenantId, Mode] = field(default_factory=dict)
     _announced: dict[TenantId, int] = field(default_factory=dict)
@@ -152,7 +161,8 @@ class ReplicaSnapshot:
         while True:
             began = monotonic()
             try:
-                await self.refresh()
+                async with asyncio.timeout(self.patience):
+                    await self.refresh()
             except GONE as error:
                 log.warning("snapshot.not_refreshed", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -177,9 +187,9 @@ class ReplicaSnapshot:
         self._refreshed = began
 
     async def _measure_clock(self) -> None:
-        before = datetime.now(UTC)
+        before = monotonic()
         there = await self.reads.now()
-        self.clock.measure(before, there, datetime.now(UTC))
+        self.clock.measure(before, there, monotonic())
 
     def _forget(self, gone: Iterable[TenantId]) -> None:
         for tenant in gone:
@@ -191,7 +201,7 @@ class ReplicaSnapshot:
 
     async def _load_keys(self) -> None:
         async with self._shared:
-            self.keys_changed(await self.reads.keys())
+            self.keys_changed(*await self.reads.credentials())
 
     async def _load_everything(self) -> None:
         async with self._shared:

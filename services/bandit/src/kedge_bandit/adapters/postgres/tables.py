@@ -75,6 +75,18 @@ api_key = Table(
     _text("tenant"),
     _time("create_time"),
     _time("revoke_time"),
+    _time("expire_time"),
+    _text("person_issuer"),
+    _text("person_subject"),
+    schema="control",
+)
+identity_binding = Table(
+    "identity_binding",
+    _metadata,
+    _text("tenant"),
+    _text("name"),
+    _text("role"),
+    _time("create_time"),
     schema="control",
 )
 token_key = Table(

@@ -1,4 +1,4 @@
-"""Keep what belongs to no tenant: the list of tenants, API keys, and the mode of everything."""
+"""Keep what belongs to no tenant: the list of tenants, and the mode of everything."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -7,14 +7,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import Row, Update, func, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of, schema_of
 from kedge_bandit.application.administration_ports import Tenant, TenantSettings, WriteId
-from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, TenantExists
@@ -25,7 +23,6 @@ _DUPLICATE_SCHEMA: Final = "42P06"
 _TICK: Final = timedelta(microseconds=1)
 
 _TENANT = tables.control_tenant.c
-_KEY = tables.api_key.c
 _MODE = tables.global_mode_change.c
 
 
@@ -44,11 +41,11 @@ class PostgresTenants:
         tenant = change.tenant
         event = change.event("tenant.onboarded", f"tenants/{tenant}", asdict(settings))
         try:
-            async with self._transaction() as connection:
+            async with transaction(self._engine) as connection:
                 await connection.execute(select(func.control.create_tenant(tenant, settings.store_content)))
                 if settings.durable:
                     await connection.execute(_put(tenant, settings))
-                ledger = await _enter(connection, tenant)
+                ledger = await enter(connection, tenant)
                 await ledger.policies.is_first(write)
                 await ledger.audit.append(event)
         except DBAPIError as error:
@@ -67,53 +64,31 @@ class PostgresTenants:
         """
         event = change.event("tenant.configured", f"tenants/{change.tenant}", asdict(settings))
         await self._get(change.tenant)
-        async with self._transaction() as connection:
-            ledger = await _enter(connection, change.tenant)
+        async with transaction(self._engine) as connection:
+            ledger = await enter(connection, change.tenant)
             if await ledger.policies.is_first(write):
-                await ledger.audit.append(event)
+                # The change first, the audit event last, as every other writer does: else two wait for each other.
                 await connection.execute(select(func.set_config("role", "none", True)))
                 await connection.execute(_put(change.tenant, settings))
+                ledger = await enter(connection, change.tenant)
+                await ledger.audit.append(event)
         return await self._get(change.tenant)
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
         wanted = select(tables.control_tenant).where(_TENANT.name > after).order_by(_TENANT.name).limit(limit)
-        async with self._transaction() as connection:
+        async with transaction(self._engine) as connection:
             return [_tenant(row) for row in await connection.execute(wanted)]
-
-    async def add_key(self, key: StoredKey, change: Change) -> bool:
-        """Store a tenant's key with an audit event in its chain; False when the id is taken.
-
-        Raises:
-            TenantDenied: there is no such tenant.
-        """
-        facts = {"key_id": key.key_id, "principal": key.principal, "role": key.role.value}
-        event = change.event("key.created", f"tenants/{change.tenant}/keys/{key.key_id}", facts)
-        row = {
-            "key_id": key.key_id,
-            "key_hash": key.key_hash,
-            "principal": key.principal,
-            "role": key.role.value,
-            "tenant": key.tenant,
-        }
-        await self._get(change.tenant)
-        async with self._transaction() as connection:
-            added = upsert(tables.api_key).values(row).on_conflict_do_nothing().returning(_KEY.key_id)
-            if (await connection.execute(added)).one_or_none() is None:
-                return False
-            ledger = await _enter(connection, change.tenant)
-            await ledger.audit.append(event)
-        return True
 
     async def global_mode_changes(self) -> Sequence[ModeChange]:
         """Read every change of the mode of everything, oldest first."""
         wanted = select(_MODE.mode, _MODE.change_time).order_by(_MODE.change_id)
-        async with self._transaction() as connection:
+        async with transaction(self._engine) as connection:
             return [ModeChange("global", Mode(row.mode), row.change_time) for row in await connection.execute(wanted)]
 
     async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
         """Change the mode of everything; NOTIFY at commit."""
-        async with self._transaction() as connection:
+        async with transaction(self._engine) as connection:
             newest = (await connection.execute(select(func.max(_MODE.change_time)))).scalar_one()
             row = {
                 "mode": mode.value,
@@ -123,36 +98,38 @@ class PostgresTenants:
             }
             await connection.execute(insert(tables.global_mode_change).values(row))
 
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
-        try:
-            connection = await self._engine.connect()
-        except (DBAPIError, OSError) as error:
-            raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
-        async with aclosing(connection):
-            yield connection
-            await connection.commit()
-
     async def _made_by(self, tenant: TenantId, write: WriteId) -> bool:
         """Say whether a tenant was made by this request. Raises IdempotencyConflict for the id with another payload."""
         if not write.request_id:
             return False
-        async with self._transaction() as connection:
-            ledger = await _enter(connection, tenant)
+        async with transaction(self._engine) as connection:
+            ledger = await enter(connection, tenant)
             is_first = await ledger.policies.is_first(write)
             await connection.rollback()  # an id that made nothing is not remembered
         return not is_first
 
     async def _get(self, tenant: TenantId) -> Tenant:
         wanted = select(tables.control_tenant).where(_TENANT.name == tenant)
-        async with self._transaction() as connection:
+        async with transaction(self._engine) as connection:
             found = (await connection.execute(wanted)).one_or_none()
         if found is None:
             raise TenantDenied
         return _tenant(found)
 
 
-async def _enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedger:
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Open a transaction of the control schema; commits on a clean exit. Raises StoreUnavailable."""
+    try:
+        connection = await engine.connect()
+    except (DBAPIError, OSError) as error:
+        raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
+    async with aclosing(connection):
+        yield connection
+        await connection.commit()
+
+
+async def enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedger:
     """Go on in the open transaction under the tenant's role."""
     await connection.execute(select(func.set_config("role", role_of(tenant), True)))
     translated = await connection.execution_options(schema_translate_map={tables.TENANT: schema_of(tenant)})

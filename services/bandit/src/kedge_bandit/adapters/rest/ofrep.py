@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.identity.bearer import SignerUnknown
 from kedge_bandit.domain.errors import KedgeError, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Principal
@@ -95,7 +96,7 @@ class Ofrep:
 
         The targeting key is the application's own and is not read.
         """
-        caller = self._caller(request)
+        caller = await self._caller(request)
         named = _context(await _body(request)).get(TENANT)
         if named is not None and not isinstance(named, str):
             raise _Refused(400, ErrorCode.INVALID_CONTEXT, "attribute `tenant` is not text")
@@ -108,10 +109,16 @@ class Ofrep:
             raise _Refused(403, ErrorCode.GENERAL, str(error)) from error
         return tenant
 
-    def _caller(self, request: Request) -> Principal:
+    async def _caller(self, request: Request) -> Principal:
         bearer, key = request.headers.get("authorization"), request.headers.get("x-api-key")
+        authorization = bearer if bearer is not None or key is None else f"Bearer {key}"
         try:
-            return self.keyring.holder(bearer if bearer is not None or key is None else f"Bearer {key}")
+            try:
+                return self.keyring.holder(authorization)
+            except SignerUnknown as error:
+                if not await error.may_try_again():
+                    raise
+                return self.keyring.holder(authorization)
         except Unauthenticated as error:
             raise _Refused(401, ErrorCode.GENERAL, str(error)) from error
 

@@ -1,6 +1,6 @@
-"""`kedge tenant` and `kedge key`: bring tenants in and give out keys."""
+"""`kedge tenant`: bring tenants in."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episo
 Durable = Annotated[bool, typer.Option(help="Commit every decision before it is answered.")]
 
 tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
-keys = typer.Typer(cls=KedgeGroup, help="Give out API keys.", no_args_is_help=True)
 
 
 @tenants.command()
@@ -77,29 +76,3 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
     rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"], t["durable"]) for t in found]
     heads = ("tenant", "since", "stores content", "durable")
     answer(found, lambda out: out.print(table("Tenants", heads, rows)), as_json=as_json)
-
-
-@keys.callback()
-def key() -> None:
-    """Give out API keys."""
-
-
-@keys.command()
-def create(
-    tenant: TenantName,
-    *,
-    principal: Annotated[str, typer.Option(help="Who will hold it, e.g. core-app.")],
-    role: Annotated[Literal["core_app", "viewer", "admin"], typer.Option(help="What it may do.", case_sensitive=False)],
-    because: Because = "made from the command line",
-    as_json: JsonFlag = False,
-) -> None:
-    """Make a key for one tenant. It is shown once."""
-    request = tenant_service_pb2.CreateKeyRequest(
-        parent=f"tenants/{tenant}",
-        principal=principal,
-        role=tenant_service_pb2.Role.Value(f"ROLE_{role.upper()}"),
-        because=because,
-    )
-    with connected() as client:
-        made = client.call(client.tenants.CreateKey, request)
-    answer(document_of(made), lambda out: out.print(made.key, highlight=False, soft_wrap=True), as_json=as_json)

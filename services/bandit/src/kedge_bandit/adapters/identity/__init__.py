@@ -1,0 +1,1 @@
+"""Prove who calls: certificates, signed tokens, and the server's own certificate."""
