@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kedge_bandit.application.administration_ports import GovernedLedgers, LearnedState, Override
 from kedge_bandit.domain.advice import FEWEST_EFFECTIVE, effective_episodes, warnings_of
@@ -11,6 +12,8 @@ from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Exploration, Policy
 from kedge_bandit.domain.usage import Usage
 
+BEHIND_AFTER = timedelta(seconds=10)
+"""Age of a raw row from which the worker is said to be behind; it takes rows after a second at most."""
 _STATES = ("SETTLED", "VETOED", "UNSCORED", "PENDING", "CANCELLED")
 
 
@@ -51,6 +54,9 @@ class ReportStatus:
 
 def look_at(policy: Policy, learned: LearnedState) -> Iterator[str]:
     """Say in sentences what the learned state shows."""
+    if learned.backlog and learned.backlog_age > BEHIND_AFTER:
+        waited = learned.backlog_age.total_seconds()
+        yield f"{learned.backlog} rows wait for the worker, the oldest for {waited:.0f} s: see whether it runs"
     if learned.learning_held:
         yield f"learning is held: {learned.learning_held}"
     if learned.self_check is not None and learned.self_check.alarm:

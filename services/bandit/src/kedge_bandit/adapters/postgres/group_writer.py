@@ -56,6 +56,8 @@ class GroupWriter:
         pace: most seconds from the begin of a commit to the begin of the next while many senders come. A commit costs
             as much for one row as for ten, and on a fast disk each row would become a commit of its own.
         batch_rows, batch_bytes: of one commit, about.
+        patience: seconds for one commit. A connection that is open and carries nothing any more is given up then; its
+            senders are told, and a commit that went through all the same makes what they repeat duplicates.
         dropped: called with the number of decisions that were dropped.
         committed: called after each commit with its rows and seconds.
     """
@@ -70,6 +72,7 @@ class GroupWriter:
         pace: float = 0.008,
         batch_rows: int = 1_000,
         batch_bytes: int = 8 * 1024 * 1024,
+        patience: float = 10.0,
         dropped: Callable[[int], None] = lambda _count: None,
         committed: Callable[[int, float], None] = lambda _rows, _seconds: None,
     ) -> None:
@@ -79,6 +82,7 @@ class GroupWriter:
         self._pace = pace
         self._batch_rows = batch_rows
         self._batch_bytes = batch_bytes
+        self._patience = patience
         self._dropped = dropped
         self._committed = committed
         self._decisions: list[Decision] = []
@@ -213,10 +217,11 @@ class GroupWriter:
                 batch.add_decision(item.tenant, decision_row(decision))
             for row in item.rows:
                 batch.add(item.tenant, row)
-        if self._connection is None or self._connection.closed:
-            self._connection = await self._connect()
-        cursor = await self._connection.execute(_CALL, (batch.json(),))
-        record = await cursor.fetchone()
+        async with asyncio.timeout(self._patience):
+            if self._connection is None or self._connection.closed:
+                self._connection = await self._connect()
+            cursor = await self._connection.execute(_CALL, (batch.json(),))
+            record = await cursor.fetchone()
         answer = record[0] if record else {}
         batch.settle(answer)
         self._committed(len(decisions) + sum(len(item.rows) for item in waiting), time.perf_counter() - began)

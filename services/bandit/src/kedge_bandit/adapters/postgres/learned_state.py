@@ -16,6 +16,11 @@ from kedge_bandit.domain.published import COLD
 from kedge_bandit.domain.self_check import Finding, SelfCheck
 
 _RATE_WINDOW: Final = timedelta(days=1)
+_RAW: Final = (
+    (tables.decision, tables.decision.c.decision_time),
+    (tables.episode_event, tables.episode_event.c.receive_time),
+    (tables.outcome, tables.outcome.c.receive_time),
+)
 
 
 async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, with_cells: bool) -> LearnedState:
@@ -24,6 +29,7 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
     state = tables.policy_state.c
     found = (await connection.execute(select(tables.policy_state).where(state.policy == name))).one_or_none()
     usage = None if found is None else usage_of(found.usage)
+    backlog, backlog_age = await reads.backlog()
     return LearnedState(
         allocation_version=0 if found is None else found.allocation_version,
         publish_time=await reads.newest_publish_time(),
@@ -35,7 +41,8 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
         capped_until=None if found is None else found.capped_until,
         learning_held="" if found is None else found.learning_held or "",
         episode_counts=await reads.counts(),
-        backlog=await reads.backlog(),
+        backlog=backlog,
+        backlog_age=backlog_age,
         decisions_per_second=await reads.decisions_per_second(),
         buckets=await reads.buckets(),
     )
@@ -91,13 +98,17 @@ class _Reads:
         )
         return int(await self._one(named))
 
-    async def backlog(self) -> int:
-        """Count raw rows that no fold has reached; rows of a transaction still running count as well."""
+    async def backlog(self) -> tuple[int, timedelta]:
+        """Count raw rows that no fold has reached, also those of a running transaction; with the oldest's age."""
         folded = select(tables.fold_state.c.x).scalar_subquery()
-        total = 0
-        for table in (tables.decision, tables.episode_event, tables.outcome):
-            total += await self._one(select(func.count()).select_from(table).where(table.c.x >= folded))
-        return total
+        total, ages = 0, [timedelta()]
+        for table, time in _RAW:
+            waiting = select(func.count(), func.now(), func.min(time)).where(table.c.x >= folded)
+            count, now, oldest = (await self._connection.execute(waiting)).one()
+            total += count
+            if count:
+                ages.append(now - oldest)
+        return total, max(ages)
 
     async def decisions_per_second(self) -> float:
         row = tables.decision.c

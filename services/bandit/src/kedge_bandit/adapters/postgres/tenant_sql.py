@@ -6,6 +6,7 @@ the driver, so that several statements travel in one message, and none is prepar
 cost the database more memory than they save time.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from kedge_bandit.adapters.postgres.tables import TENANT
 
 SCHEMA = f"__[SCHEMA_{TENANT}]"
 """What Core writes for a schema that is put in later."""
+PATIENCE_SECONDS = 30.0
+"""For one message, which takes milliseconds; a connection that carries nothing any more is given up then."""
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _DIALECT = create_engine("postgresql+psycopg://").dialect
 
@@ -84,9 +87,15 @@ async def run(
 
     Returns:
         The rows of each statement; none for one that answers no rows.
+
+    Raises:
+        TimeoutError: no answer in half a minute; the connection carries nothing any more, or the database is sick.
     """
     message = b";\n".join(one.written(schema, values, connection) for one, values in statements)
-    async with AsyncClientCursor(connection, row_factory=namedtuple_row) as cursor:
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        AsyncClientCursor(connection, row_factory=namedtuple_row) as cursor,
+    ):
         await cursor.execute(message)
         answers: list[Sequence[Any]] = [await cursor.fetchall() if cursor.description else ()]
         while cursor.nextset():
