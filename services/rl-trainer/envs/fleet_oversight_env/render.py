@@ -21,8 +21,8 @@ def instructions(task: str) -> str:
     return (
         "You oversee five pipeline workers for 20 steps, one action a step. Steps 1 to 3 plan: allocate a "
         f"configuration to every worker (chunk_strategy {_options(CHUNK_STRATEGIES)}; chunk_size "
-        f"{_options(CHUNK_SIZES)}; embedding_model {_options(EMBEDDING_MODELS)}; top_k {_options(TOP_KS)}) that suits the "
-        "data and fits its capacity. A poor plan makes the workers noisier.\n"
+        f"{_options(CHUNK_SIZES)}; embedding_model {_options(EMBEDDING_MODELS)}; top_k {_options(TOP_KS)}) that suits "
+        "the data and fits its capacity. A poor plan makes the workers noisier.\n"
         "Steps 4 to 20 oversee. One or two workers are faulty: budget_dump (its budget falls by 3 more in one step), "
         "invalid_burst (about 30 % of its steps are invalid), constraint_violation (quality drops and retries rise, "
         "never a flag), silent_drift (its reward is zero and it stalls). Flags are wrong one time in five, and sound "
