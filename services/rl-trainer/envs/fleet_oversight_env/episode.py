@@ -51,17 +51,22 @@ class Episode:
     """
 
     def __init__(self, world: World, luck: Luck) -> None:
-        self.world = world
+        self._world = world
         self._luck = luck
+
+    @property
+    def hidden(self) -> World:
+        """The world with all that is hidden: for tests and debugging, never for a player."""
+        return self._world
 
     @property
     def over(self) -> bool:
         """Whether whatever is played now changes nothing."""
-        return self.world.ended
+        return self._world.ended
 
     def observe(self) -> Planning | Oversight:
         """Show what the overseer sees now."""
-        return observe(self.world)
+        return observe(self._world)
 
     def step(self, action: object) -> Turn:
         """Play a JSON action; what cannot be read uses the step and is counted."""
@@ -69,21 +74,21 @@ class Episode:
 
     def play(self, move: Move) -> Turn:
         """Play a move."""
-        before, self.world = self.world, step(self.world, move, self._luck)
-        old, new = score(before), score(self.world)
+        before, self._world = self._world, step(self._world, move, self._luck)
+        old, new = score(before), score(self._world)
         was, now = asdict(old), asdict(new)
-        breach = self.world.tally[Event.BREACH] > before.tally[Event.BREACH]
+        breach = self._world.tally[Event.BREACH] > before.tally[Event.BREACH]
         return Turn(
             reward=new.total - old.total,
             signals={name: (now[name] - was[name]) * weight for name, weight in _WEIGHTS.items()},
-            terminated=self.world.ended,
-            grade=grade(self.world) if self.world.ended else None,
+            terminated=self._world.ended,
+            grade=grade(self._world) if self._world.ended else None,
             veto=VETO if breach else None,
         )
 
     def metrics(self) -> dict[str, float]:
         """Measure the episode so far; detection and false positives belong together."""
-        world, paid = self.world, score(self.world)
+        world, paid = self._world, score(self._world)
         found = {
             "detection": detection(world.tally, max(1, world.faults)),
             "false_positives": float(needless_share(world.tally)),
