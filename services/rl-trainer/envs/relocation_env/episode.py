@@ -63,7 +63,7 @@ class Episode:
         """Play an action, `{"action_type": ..., "target": ...}`; anything else is an invalid one."""
         verb, target = action.get("action_type"), action.get("target")
         move = read_move(verb, target, self.world.case.countries)
-        return self.play(move, spelled=str(verb)[:SPELLED])
+        return self.play(move, spelled=str(verb)[:SPELLED].encode(errors="replace").decode())
 
     def play(self, move: Move | None, spelled: str = "") -> Turn:
         """Play an action that is read already."""

@@ -30,9 +30,9 @@ _OPEN: Mapping[str, str] = {
     "hard": "Germany and UAE, whose tax rules conflict; a single payroll, and a trap",
     "crisis": "Germany; the visa is struck before the eighth action",
 }
+_BLINDLY = "; neither requirements nor possible actions are listed"
 TASKS: Mapping[str, str] = MappingProxyType(
-    _OPEN
-    | {task + BLIND: f"{text}; neither requirements nor possible actions are listed" for task, text in _OPEN.items()}
+    {**_OPEN, **{task + BLIND: text + _BLINDLY for task, text in _OPEN.items()}}
 )
 
 _PERFECT = {GENERATED: 0.95, "easy": 0.95, "medium": 0.80, "hard": 0.65, "crisis": 0.75}
@@ -75,7 +75,7 @@ class Twin(NamedTuple):
 
 
 def twins(task: str, seed: int) -> list[Twin]:
-    """Change each hidden field in turn: the coming event, what a grade weighs, the optimum, the announcements to come."""
+    """Change each hidden field in turn: the coming event, the weights, the optimum, the announcements to come."""
     case = case_of(task, seed)
     other = replace(case.weights, document=case.weights.document / 2, finalized=case.weights.finalized * 2)
     found = [

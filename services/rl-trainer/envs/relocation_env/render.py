@@ -36,8 +36,9 @@ def render(observation: Mapping[str, object]) -> str:
     seen = cast("View", observation)
     employee = seen["employee"]
     family = "with dependents" if employee["has_dependents"] else "without dependents"
+    way = f"{employee['origin']} to {' and '.join(seen['countries'])}"
     lines = [
-        f"Case {seen['case_id']}, {employee['role']} {family}, {employee['origin']} to {' and '.join(seen['countries'])}",
+        f"Case {seen['case_id']}, {employee['role']} {family}, {way}",
         f"Day {seen['steps_taken']}, {seen['deadline_days']} left, {seen['status']}",
         "Documents: " + _pairs(seen["documents"]),
         "Approved: " + _chosen(seen["departments"]),

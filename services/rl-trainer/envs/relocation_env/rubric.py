@@ -64,7 +64,8 @@ class Tally:
     def pay(self, before: World, after: World, result: Result) -> tuple["Tally", dict[str, float]]:
         """Give the reward of one step by component, and the tally after it.
 
-        An action that succeeded beside the point earns nothing: what the grade charges must not pay.
+        An action that succeeded beside the point earns nothing, and what was earned on a document is taken back when
+        it is struck: what brings no grade must not pay.
         """
         beside = result is Result.SUCCESS and after.charges.junk > before.charges.junk
         signals = {"step": 0.0 if beside else STEP[result]}
@@ -73,9 +74,15 @@ class Tally:
         if reached > self.highest:
             signals["progress"] = min(PROGRESS_CAP, PROGRESS_SHARE * (reached - self.highest))
         due = {part for part in BONUS if part not in self.paid and _is_complete(part, after, shares)}
-        if due:
-            signals["bonus"] = sum(BONUS[part] for part in BONUS if part in due)
+        if after.fired and not before.fired:
+            signals["struck"] = -STEP[Result.SUCCESS] * _successes_on_struck(after)
+        signals |= {part: BONUS[part] for part in BONUS if part in due}
         return Tally(max(self.highest, reached), self.paid | due), signals
+
+
+def _successes_on_struck(world: World) -> int:
+    struck = world.case.event.struck if world.case.event else ""
+    return sum(move.target == struck for move in world.succeeded)
 
 
 def open_tally(world: World) -> Tally:

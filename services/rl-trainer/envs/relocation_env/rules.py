@@ -1,4 +1,4 @@
-"""The one table of rules: validator, available actions, blockers, generator and grader all read it, and nothing else."""
+"""The one table of rules, which validator, list of available actions, blockers, generator and grader all read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ class Status(StrEnum):
 
 
 class Department(StrEnum):
+    """Who may have to approve."""
+
     HR = "HR"
     LEGAL = "Legal"
     FINANCE = "Finance"
@@ -45,6 +47,8 @@ class Item(StrEnum):
 
 
 class Verb(StrEnum):
+    """What can be done."""
+
     REQUEST = "request_document"
     VERIFY = "verify_document"
     APPROVE_HR = "approve_hr"
@@ -119,7 +123,7 @@ COUNTRIES: Mapping[str, Country] = {
         permit=("employment_pass", "work_permit"),
         notice=(
             "SG-PASS-REFORM-2025",
-            "Singapore no longer issues the Employment Pass for transfers; ask for a work permit.",
+            "Singapore has closed the Employment Pass to transfers; they need a work permit.",
         ),
     ),
     "UAE": Country(
@@ -129,7 +133,7 @@ COUNTRIES: Mapping[str, Country] = {
         permit=("visa", "residence_permit"),
         notice=(
             "AE-PERMIT-RULE-2025",
-            "The UAE has closed the employment visa; transfers enter on a residence permit.",
+            "The UAE has closed the employment visa; a transfer needs a residence permit.",
         ),
     ),
 }

@@ -10,18 +10,24 @@ _NEUTRAL = "Two rules disagree."
 
 
 class Employee(TypedDict):
+    """Who moves."""
+
     role: str
     has_dependents: bool
     origin: str
 
 
 class Conflict(TypedDict):
+    """Rules of two countries that disagree."""
+
     countries: list[str]
     text: str
     resolved: bool
 
 
 class Announcement(TypedDict):
+    """What was made known after a step."""
+
     step: int
     text: str
     needs_acknowledgement: bool

@@ -1,0 +1,140 @@
+"""Relocation cases as an OpenEnv environment: one instance a session."""
+
+import os
+from typing import Any
+from uuid import uuid4
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import EnvironmentMetadata
+
+from relocation_env.episode import Episode
+from relocation_env.ground import NAME, SPLITS, SUMMARY, TASKS, VERSION, start
+from relocation_env.models import RelocationAction, RelocationObservation, RelocationState
+
+HELD_OUT = "KEDGE_ENV_HELD_OUT"
+"""Set to 1 for a server that may also play the test split; a trainer's server is started without."""
+
+
+class RelocationEnvironment(Environment):
+    """One session. An episode ends with its last step; a reset begins another."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        held_out = os.environ.get(HELD_OUT) == "1"
+        self._splits = {name: seeds for name, seeds in SPLITS.items() if held_out or name != "test"}
+        self._episode: Episode | None = None
+        self._episode_id: str | None = None
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        task: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        **_: Any,
+    ) -> RelocationObservation:
+        """Begin an episode of a seed, or of a split's seed by index; without either, the first training seed.
+
+        Raises:
+            ValueError: the task, split or seed is none that this server plays.
+        """
+        chosen = next(iter(TASKS)) if task is None else task
+        if chosen not in TASKS:
+            raise ValueError(f"no task {chosen!r}; there are {', '.join(TASKS)}")
+        self._episode = start(chosen, self._seed(seed, split, index))
+        self._episode_id = episode_id or str(uuid4())
+        return self._observation({})
+
+    def _seed(self, seed: int | None, split: str | None, index: int | None) -> int:
+        if split is not None:
+            return int(self.get_task(split, index or 0)["seed"])
+        found = seed or 0
+        if not any(found in seeds for seeds in self._splits.values()):
+            raise ValueError(f"seed {found} is in no split of this server: {', '.join(self._splits)}")
+        return found
+
+    async def reset_async(self, **asked: Any) -> RelocationObservation:
+        """Do it on the event loop: it takes less than handing it to a thread."""
+        return self.reset(**asked)
+
+    async def step_async(self, action: RelocationAction, **asked: Any) -> RelocationObservation:
+        """Do it on the event loop: it takes less than handing it to a thread."""
+        return self.step(action, **asked)
+
+    def step(self, action: RelocationAction, timeout_s: float | None = None, **_: Any) -> RelocationObservation:
+        """Play an action.
+
+        Raises:
+            RuntimeError: there is no episode yet.
+        """
+        if self._episode is None:
+            raise RuntimeError("reset first: a step belongs to the episode of its session")
+        turn = self._episode.step({"action_type": action.action_type, "target": action.target})
+        over = turn.terminated or turn.truncated
+        told: dict[str, Any] = {
+            "terminated": turn.terminated,
+            "truncated": turn.truncated,
+            "signals": dict(turn.signals),
+        }
+        told |= {"veto": turn.veto} if turn.veto else {}
+        told |= {"grade": turn.grade, "metrics": _finite(self._episode.metrics())} if over else {}
+        return self._observation(told, reward=turn.reward, done=over)
+
+    def _observation(
+        self, told: dict[str, Any], reward: float | None = None, *, done: bool = False
+    ) -> RelocationObservation:
+        if self._episode is None:
+            raise RuntimeError("reset first")
+        return RelocationObservation(**self._episode.observe(), reward=reward, done=done, metadata=told)
+
+    @property
+    def state(self) -> RelocationState:
+        """Say where the session stands."""
+        if self._episode is None:
+            return RelocationState()
+        return RelocationState(
+            episode_id=self._episode_id,
+            step_count=self._episode.world.steps,
+            task=self._episode.task,
+            finished=self._episode.over,
+        )
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Name the environment and its version."""
+        return EnvironmentMetadata(name=NAME, description=SUMMARY, version=VERSION)
+
+    def list_splits(self) -> list[str]:
+        """List the splits that this server plays."""
+        return list(self._splits)
+
+    def num_tasks(self, split: str) -> int:
+        """Count the seeds of a split."""
+        return len(self._splits[split])
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """List the first hundred; the others are theirs by index."""
+        return [self.get_task(split, index) for index in range(min(100, self.num_tasks(split)))]
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """Give one seed of a split.
+
+        Raises:
+            ValueError: this server does not play that split.
+            IndexError: the split has no such index.
+        """
+        if split not in self._splits:
+            raise ValueError(f"no split {split!r} here; there are {', '.join(self._splits)}")
+        return {"id": f"{split}-{index}", "index": index, "seed": self._splits[split][index], "tasks": list(TASKS)}
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """Give a slice of a split, a thousand at most."""
+        chosen = range(*slice(start, stop).indices(self.num_tasks(split)))[:1000]
+        return [self.get_task(split, index) for index in chosen]
+
+
+def _finite(metrics: dict[str, float]) -> dict[str, float]:
+    """Leave out what was not measured: JSON has no NaN."""
+    return {name: value for name, value in metrics.items() if value == value}

@@ -1,0 +1,57 @@
+"""The registry: environments by name, found when they are asked for. A new one is a folder and a line here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import cast
+
+from kedge_trainer.application.ports import Episode, Ground
+from kedge_trainer.domain.errors import UnknownEnvironment, UnknownTask
+from kedge_trainer.domain.splits import TrainingSplit, seed_of
+
+GROUNDS: Mapping[str, str] = MappingProxyType(
+    {
+        "fleet_oversight_env": "fleet_oversight_env.ground",
+        "relocation_env": "relocation_env.ground",
+    }
+)
+"""Module of the ground, by name."""
+
+
+def load(name: str) -> Ground:
+    """Import an environment's ground.
+
+    Raises:
+        UnknownEnvironment: the registry has no such name.
+    """
+    if name not in GROUNDS:
+        raise UnknownEnvironment(name, GROUNDS)
+    return cast("Ground", import_module(GROUNDS[name]))
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGround:
+    """All of an environment that training code gets: episodes by split and index, and no split but train and dev."""
+
+    _ground: Ground
+
+    def start(self, task: str, split: TrainingSplit, index: int) -> Episode:
+        """Begin an episode.
+
+        Raises:
+            UnknownTask: the environment has no such task.
+            SeedOutOfSplit: the split has no such index.
+        """
+        if task not in self._ground.TASKS:
+            raise UnknownTask(task, self._ground.TASKS)
+        return self._ground.start(task, seed_of(TrainingSplit(split), index))
+
+
+def for_training(name: str) -> TrainingGround:
+    """Open an environment to training code.
+
+    Raises:
+        UnknownEnvironment: the registry has no such name.
+    """
+    return TrainingGround(load(name))

@@ -1,0 +1,76 @@
+"""What can go wrong in the trainer.
+
+TrainerError
+├── UnknownEnvironment
+├── UnknownTask
+├── UnknownPolicy
+├── SeedOutOfSplit
+├── ServerRefused
+└── ModelFailed
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class TrainerError(Exception):
+    """An expected failure: a reason for machines, a sentence for people that says what to do."""
+
+    reason: ClassVar[str] = "TRAINER_ERROR"
+
+
+class _NotAmong(TrainerError):
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"there is no {self.kind} {name!r}; choose one of {', '.join(self.known)}")
+
+
+class UnknownEnvironment(_NotAmong):
+    """No registry line has that name."""
+
+    reason, kind = "UNKNOWN_ENVIRONMENT", "environment"
+
+
+class UnknownTask(_NotAmong):
+    """The environment has no such task."""
+
+    reason, kind = "UNKNOWN_TASK", "task"
+
+
+class UnknownPolicy(_NotAmong):
+    """The environment ships no such policy."""
+
+    reason, kind = "UNKNOWN_POLICY", "policy"
+
+
+class SeedOutOfSplit(TrainerError):
+    """More was asked of a split than it has."""
+
+    reason = "SEED_OUT_OF_SPLIT"
+
+    def __init__(self, split: str, index: int, size: int) -> None:
+        self.split, self.index, self.size = split, index, size
+        super().__init__(f"split {split} has seeds 0 to {size - 1} by index, not {index}")
+
+
+class ServerRefused(TrainerError):
+    """An environment's server answered with an error, or not at all."""
+
+    reason = "SERVER_REFUSED"
+
+    def __init__(self, url: str, why: str) -> None:
+        self.url, self.why = url, why
+        super().__init__(f"{url} refused: {why}")
+
+
+class ModelFailed(TrainerError):
+    """A language model's endpoint gave no usable answer."""
+
+    reason = "MODEL_FAILED"
+
+    def __init__(self, url: str, why: str) -> None:
+        self.url, self.why = url, why
+        super().__init__(f"the model at {url} gave no answer: {why}; check API_BASE_URL, MODEL_NAME and HF_TOKEN")

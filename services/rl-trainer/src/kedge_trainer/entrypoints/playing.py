@@ -1,0 +1,39 @@
+"""Step through an episode in the terminal: a person types actions, or a policy plays and is watched."""
+
+import json
+from collections.abc import Callable, Mapping
+
+import typer
+
+from kedge_trainer.application.ports import Ground, Json
+from kedge_trainer.domain.errors import UnknownPolicy
+from kedge_trainer.entrypoints.show import out
+
+
+def play_in_terminal(ground: Ground, task: str, seed: int, policy: str | None) -> None:
+    """Show, ask, step, until the episode is over; then its metrics.
+
+    Raises:
+        UnknownPolicy: the environment has none of that name.
+    """
+    if policy is not None and policy not in ground.POLICIES:
+        raise UnknownPolicy(policy, ground.POLICIES)
+    choose: Callable[[Json], Json] = ground.policy(policy, task, seed) if policy else lambda _: _asked(ground)
+    episode, over = ground.start(task, seed), False
+    out.print(ground.instructions(task), markup=False, highlight=False)
+    while not over:
+        observation = episode.observe()
+        out.print("\n" + ground.render(observation), markup=False, highlight=False)
+        action = choose(observation)
+        turn = episode.step(action)
+        over = turn.terminated or turn.truncated
+        out.print(f"> {json.dumps(dict(action))}   reward {turn.reward:+.3f}", markup=False, highlight=False)
+    _print_end(episode.metrics())
+
+
+def _asked(ground: Ground) -> Mapping[str, object]:
+    return ground.parse(typer.prompt("action"))
+
+
+def _print_end(metrics: Mapping[str, float]) -> None:
+    out.print("\n" + "  ".join(f"{name} {value:.4g}" for name, value in metrics.items()), highlight=False)
