@@ -74,7 +74,7 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     flags = flag_watch(settings, telemetry.registry)
     override = overrides(settings, flags)
     snapshot = ReplicaSnapshot(
-        reads=ServingReads(engine),
+        reads=ServingReads(engine_of(url, size=2)),
         listen=connector(url),
         clock=clock,
         override=override,

@@ -144,10 +144,18 @@ class ModeNotice:
 
 
 class ServingReads:
-    """Read on a pooled connection, each call one statement and one round trip."""
+    """Read on a pooled connection, each call one statement and one round trip.
+
+    Args:
+        engine: of its own: calls of others that wait for the database must not keep a view from being renewed.
+    """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._engine.dispose()
 
     async def now(self) -> datetime:
         """Read the database's clock."""

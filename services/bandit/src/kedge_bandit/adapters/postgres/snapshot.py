@@ -128,9 +128,12 @@ class ReplicaSnapshot:
 
     async def run(self) -> None:
         """Refresh for ever; a database that is gone is tried again, and the view ages meanwhile."""
-        async with asyncio.TaskGroup() as group:
-            for task in (self._listen(), self._poll(), self._of_policies.follow(), self._of_allocations.follow()):
-                group.create_task(task)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for task in (self._listen(), self._poll(), self._of_policies.follow(), self._of_allocations.follow()):
+                    group.create_task(task)
+        finally:
+            await self.reads.close()
 
     async def _listen(self) -> None:
         while True:
