@@ -13,6 +13,7 @@ from kedge_bandit.domain.episode import LlmCall, Trajectory
 from kedge_bandit.domain.evidence_log import EvidenceLog
 from kedge_bandit.domain.known_change import CellChange, share
 from kedge_bandit.domain.lifecycle import replace_spec, upsert_arm
+from kedge_bandit.domain.outcome import SignalKind
 from tests.bandit.application.scene import CLEAN, Row, Scene, near, route
 
 
@@ -55,6 +56,29 @@ async def test_the_first_models_of_a_route_are_no_change(scene: Scene) -> None:
     await scene.play(*turns(scene, "old", 100, "m-1", minutes_ago=10))
 
     assert scene.sql("SELECT count(*) FROM known_change") == [(0,)]
+
+
+async def judged(scene: Scene, name: str, count: int, judge: str, *, minutes_ago: float, asked: bool = True) -> None:
+    rows: list[Row] = []
+    for i in range(count):
+        episode, time = f"{name}{i}", datetime.now(UTC) - timedelta(minutes=minutes_ago)
+        score = scene.outcome(episode, 0.8, signal=SignalKind.JUDGE, judge_version=judge)
+        rows += [scene.decide(episode, time=time, judge_requested=asked), scene.log(episode), score]
+        rows.append(scene.outcome(episode))
+    await scene.play(*rows)
+
+
+async def test_another_judge_leaves_40_episodes_of_all_actions_evidence(scene: Scene) -> None:
+    await scene.play(*scene.turn("other", "small"))
+    await judged(scene, "old", 100, "judge-1", minutes_ago=10)
+    await judged(scene, "unasked", 1, "judge-2", minutes_ago=5, asked=False)
+    assert scene.sql("SELECT count(*) FROM known_change") == [(0,)]
+
+    await judged(scene, "new", 1, "judge-2", minutes_ago=1)
+
+    assert scene.sql("SELECT DISTINCT cause FROM known_change") == [("the judge is judge-2",)]
+    assert scene.cells()["task=math", scene.key("large")][0] == pytest.approx(101 * 40 / 101 + 1, rel=1e-3)
+    assert (await scene.rebuilt()).agrees
 
 
 async def test_a_successor_starts_from_its_predecessors_evidence(scene: Scene) -> None:

@@ -54,9 +54,11 @@ class OutcomeMaker:
         """Say whether a person's problem was solved."""
         return self._human(pb.HUMAN_PROVENANCE_RESOLVED, float(yes), rater_id, key)
 
-    def judge(self, score: float, *, key: str | None = None) -> pb.Outcome:
-        """Say what the judge scored, in [0, 1]."""
-        return self._value(pb.SIGNAL_JUDGE, _share("judge score", score), key)
+    def judge(self, score: float, *, version: str = "", key: str | None = None) -> pb.Outcome:
+        """Say what the judge scored, in [0, 1], and which judge it was; a new one makes older evidence worth less."""
+        outcome = self._value(pb.SIGNAL_JUDGE, _share("judge score", score), key)
+        outcome.judge_version = version
+        return outcome
 
     def judge_absent(self, reason: str, *, key: str | None = None) -> pb.Outcome:
         """Say that no score will come: NOT_APPLICABLE, TIMEOUT, UNPARSABLE or ERROR. That is never a zero."""

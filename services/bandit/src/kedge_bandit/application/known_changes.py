@@ -1,6 +1,6 @@
-"""Note known changes: another model behind a route, or an arm that takes over from another."""
+"""Note known changes: another model behind a route, another judge, or an arm that takes over from another."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,8 +8,13 @@ from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.learned import Changes
 from kedge_bandit.application.settle import Task
 from kedge_bandit.domain.dimension import Dimension
+from kedge_bandit.domain.dossier import Chosen
 from kedge_bandit.domain.known_change import CellChange, factor_of
 from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.reduction import is_wanted
+
+JUDGE = "judge"
+"""Stands among the arm ids of routes, which have an @, for whoever judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,10 @@ def note_changes(
     if fold.mode.stops_time:
         return []
     causes: list[str] = []
-    for arm_id, model, policy_time in _new_models(fold, tasks, changes):
-        concerned = [_Heritage(b, a, a) for b, a in fold.record.cells if arm_id in a.split("|")]
-        causes.append(f"route {arm_id} answers as model {model}")
+    for bearer, version, policy_time in _new_versions(fold, tasks, changes):
+        is_judge = bearer == JUDGE
+        concerned = [_Heritage(b, a, a) for b, a in fold.record.cells if is_judge or bearer in a.split("|")]
+        causes.append(f"the judge is {version}" if is_judge else f"route {bearer} answers as model {version}")
         _store(fold, concerned, policy_time, causes[-1], changes)
     if earlier is not None:
         for heir, source in _successions(fold.policy, earlier):
@@ -72,8 +78,8 @@ def _store(fold: PolicyFold, concerned: Iterable[_Heritage], policy_time: float,
     changes.cell_changes += [(fold.policy.name, change) for change in made]
 
 
-def _new_models(fold: PolicyFold, tasks: Sequence[Task], changes: Changes) -> list[tuple[str, str, float]]:
-    """Find model ids seen for the first time behind a route that has answered before: arm id, model, policy time."""
+def _new_versions(fold: PolicyFold, tasks: Sequence[Task], changes: Changes) -> list[tuple[str, str, float]]:
+    """Find versions seen for the first time where another was seen before: route's arm id or judge, version, time."""
     routes = {
         action.key: arm.arm_id
         for action in fold.policy.spec.actions
@@ -83,19 +89,29 @@ def _new_models(fold: PolicyFold, tasks: Sequence[Task], changes: Changes) -> li
     first: dict[tuple[str, str], float] = {}
     for task in tasks:
         chosen = task.file.dossier.chosen
-        if task.file.key.policy != fold.policy.name or chosen is None or chosen.action not in routes:
+        if task.file.key.policy != fold.policy.name or chosen is None:
             continue
-        models = {call.model_id for event in task.events if event.trajectory for call in event.trajectory.llm_calls}
-        fresh = models - fold.record.models.get(routes[chosen.action], frozenset())
-        if fresh and task.file.dossier.objection(fold.live) is None:
-            for model in fresh:
-                key, at = (routes[chosen.action], model), fold.clock.at(chosen.time)
-                first[key] = min(at, first.get(key, at))
-    before = dict(fold.record.models)
-    for arm_id, model in sorted(first):
-        fold.record.models[arm_id] = fold.record.models.get(arm_id, frozenset()) | {model}
-        changes.models.append((fold.policy.name, arm_id, model))
-    return [(arm_id, model, at) for (arm_id, model), at in sorted(first.items()) if before.get(arm_id)]
+        route = routes.get(chosen.action)
+        seen = [version for version in _versions(task, chosen, route) if version not in fold.record.versions]
+        if seen and task.file.dossier.objection(fold.live) is None:
+            at = fold.clock.at(chosen.time)
+            first |= {version: min(at, first.get(version, at)) for version in seen}
+    known = {bearer for bearer, _ in fold.record.versions}
+    fold.record.versions |= first.keys()
+    changes.versions += [(fold.policy.name, bearer, version) for bearer, version in sorted(first)]
+    return [(bearer, version, at) for (bearer, version), at in sorted(first.items()) if bearer in known]
+
+
+def _versions(task: Task, chosen: Chosen, route: str | None) -> Iterator[tuple[str, str]]:
+    """Name the models and judges that an episode's new facts speak of; `route` is what served it."""
+    if route is not None:
+        for event in task.events:
+            for call in event.trajectory.llm_calls if event.trajectory else ():
+                yield route, call.model_id
+    for arrival in task.arrivals:
+        version = arrival.outcome.judge_version
+        if version and is_wanted(arrival.outcome, judge_requested=chosen.judge_requested):
+            yield JUDGE, version
 
 
 def _successions(policy: Policy, earlier: Policy) -> list[tuple[str, str]]:

@@ -139,7 +139,7 @@ class LearnedRecord:
     Attributes:
         cells: by bucket and action.
         changes: known changes and successions, oldest first.
-        models: model ids seen behind each route, by arm id.
+        versions: what was seen, as (arm id of a route, provider's model id) and (`known_changes.JUDGE`, version).
     """
 
     cells: dict[tuple[str, str], Evidence] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class LearnedRecord:
     policy: PolicyRecord = field(default_factory=PolicyRecord)
     releases: tuple[Release, ...] = ()
     changes: tuple[CellChange, ...] = ()
-    models: dict[str, frozenset[str]] = field(default_factory=dict)
+    versions: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Changes:
     counts: dict[tuple[PolicyName, str], int] = field(default_factory=dict)
     released: list[int] = field(default_factory=list)
     cell_changes: list[tuple[PolicyName, CellChange]] = field(default_factory=list)
-    models: list[tuple[PolicyName, str, str]] = field(default_factory=list)
+    versions: list[tuple[PolicyName, str, str]] = field(default_factory=list)
     unmatched_taken: int = 0
 
     def count(self, policy: PolicyName, name: str, change: int = 1) -> None:
@@ -187,5 +187,5 @@ class Changes:
         return not any(
             (self.files, self.entries, self.unmatched, self.cells, self.actions, self.buckets, self.policies)
         ) and not any(
-            (self.allocations, self.counts, self.released, self.cell_changes, self.models, self.restored_time)
+            (self.allocations, self.counts, self.released, self.cell_changes, self.versions, self.restored_time)
         )

@@ -19,7 +19,7 @@ MAX_COST_USD: Final = 1e6
 MAX_LATENCY_MS: Final = 2_592_000_000.0
 """Largest latency of one episode that is believed, milliseconds: the 30 days for which a decision lives."""
 MAX_TEXT_LENGTH: Final = 128
-"""Longest key, source or rater hash, characters."""
+"""Longest key, source, rater hash or judge version, characters."""
 MAX_AHEAD: Final = timedelta(minutes=5)
 """How far an observed time may lie ahead of the clock."""
 MAX_SKEW: Final = timedelta(seconds=5)
@@ -110,6 +110,7 @@ class Outcome:
         rater_hash: hashed identity of the person, HUMAN only; None is the one unnamed rater.
         requested: JUDGE only: False for a score sent although nobody asked; None leaves it to the decision.
         veto_reason: which rule was broken, for a SAFETY outcome of value 0 and only for it.
+        judge_version: JUDGE only: which judge scored, 1 to 128 characters; None where the caller does not say.
 
     Raises:
         OutcomeInvalid: a field is missing, out of range, not finite, or does not belong to this signal.
@@ -126,6 +127,7 @@ class Outcome:
     rater_hash: str | None = None
     requested: bool | None = None
     veto_reason: VetoReason | None = None
+    judge_version: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= MAX_TEXT_LENGTH or "\0" in self.key:
@@ -144,8 +146,7 @@ class Outcome:
             object.__setattr__(self, "edit_distance", self._number("edit_distance", self.edit_distance, 0.0, 1.0))
         self._check_human()
         self._check_safety()
-        if self.requested is not None and self.signal is not SignalKind.JUDGE:
-            raise self._invalid("requested", "belongs to JUDGE only")
+        self._check_judge()
 
     def _check_human(self) -> None:
         """Refuse a reaction whose provenance and value do not fit."""
@@ -177,6 +178,16 @@ class Outcome:
         tripped = self.signal is SignalKind.SAFETY and self.value == 0.0
         if tripped is not (self.veto_reason is not None):
             raise self._invalid("veto_reason", "must be given for a tripped SAFETY outcome, and only for it")
+
+    def _check_judge(self) -> None:
+        """Refuse what only a judge can say from anybody else."""
+        if self.signal is not SignalKind.JUDGE:
+            for name, fact in (("requested", self.requested), ("judge_version", self.judge_version)):
+                if fact is not None:
+                    raise self._invalid(name, "belongs to JUDGE only")
+        version = self.judge_version
+        if version is not None and (not 1 <= len(version) <= MAX_TEXT_LENGTH or "\0" in version):
+            raise self._invalid("judge_version", f"must have 1 to {MAX_TEXT_LENGTH} characters, none of them zero")
 
     def _number(self, field: str, number: float, low: float, high: float) -> float:
         """Return the number with −0.0 as 0, or refuse it; NaN and the infinities fail the comparison."""

@@ -126,6 +126,7 @@ def _outcome(message: outcome_pb2.Outcome, signal: SignalKind, tenant: TenantId,
         edit_distance=value if edited else None,
         rater_hash=rater_hash(tenant, message.rater_id) if message.rater_id else None,
         veto_reason=_known(_VETO, message.veto_reason, "veto_reason") if message.veto_reason else None,
+        judge_version=message.judge_version or None,
     )
 
 

@@ -164,8 +164,7 @@ class PostgresLearning:
         for row in changes:
             records[PolicyName(row.policy)].changes += (rows.change_of(row),)
         for row in models:
-            seen = records[PolicyName(row.policy)].models
-            seen[row.arm_id] = seen.get(row.arm_id, frozenset()) | {row.model_id}
+            records[PolicyName(row.policy)].versions.add((row.arm_id, row.model_id))
         return records
 
     async def files(self, keys: Collection[EpisodeKey]) -> dict[EpisodeKey, EpisodeFile]:

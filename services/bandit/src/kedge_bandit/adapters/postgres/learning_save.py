@@ -81,7 +81,7 @@ def statements(changes: Changes) -> list[tuple[Text, dict[str, object]]]:
         (UPSERT_FILES, [file_values(file) for file in changes.files]),
         (INSERT_ENTRIES, [entry_values(entry) for entry in changes.entries]),
         (INSERT_CHANGES, [_change(*change) for change in changes.cell_changes]),
-        (INSERT_MODELS, [{"policy": p, "arm_id": arm, "model_id": model} for p, arm, model in changes.models]),
+        (INSERT_MODELS, [{"policy": p, "arm_id": arm, "model_id": seen} for p, arm, seen in changes.versions]),
         (UPSERT_CELLS, [_cell(*cell) for cell in changes.cells]),
         (UPSERT_ACTIONS, [_action(*action) for action in changes.actions]),
         (UPSERT_BUCKETS, [_bucket(*bucket) for bucket in changes.buckets]),
