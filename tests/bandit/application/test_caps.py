@@ -1,5 +1,6 @@
 """A cap on what is not the baseline closes exploring as part of the allocation, and gives way by itself."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -137,10 +138,13 @@ async def test_the_action_that_was_really_served_says_whose_cost_it_is(scenes: S
 
 
 async def test_decisions_before_under_and_after_a_cap_replay_exactly(scenes: Scenes) -> None:
-    scene = await scenes(capped(decisions=5))
+    scene = await scenes(capped(decisions=2))
     for part in range(3):
-        for i in range(10):
-            await scene.play(decided_by(await newest(scene), scene, f"e{part}-{i}"))
+        for i in itertools.count():
+            served = await newest(scene)
+            await scene.play(decided_by(served, scene, f"e{part}-{i}"))
+            if served.closed is not None:
+                break
         windows_move_on(scene, 90)
         await scene.learn()
 
@@ -148,7 +152,7 @@ async def test_decisions_before_under_and_after_a_cap_replay_exactly(scenes: Sce
 
     assert {Reason.CAP, Reason.DRAWN} == {decision.reason for decision in scene.decisions.values()}
     assert [answer.detail for answer in found if not answer.matches] == []
-    assert len(found) == 30
+    assert len(found) == len(scene.decisions)
 
 
 @pytest.mark.parametrize(
