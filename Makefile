@@ -120,8 +120,8 @@ clean: ## remove everything that a target made
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 ##@ Machine
-# The one list of Debian packages that tests need beyond Python. Empty so far: PostgreSQL comes in a wheel.
-SYSTEM_PACKAGES :=
+# The one list of Debian packages that tests need beyond Python: libfaketime steps a clock in `make trust`.
+SYSTEM_PACKAGES := libfaketime
 
 .PHONY: test-system-deps
 test-system-deps: ## install the Debian packages that the system tests need (root or sudo)
