@@ -146,6 +146,10 @@ def _in_turn(kind: int, *, then_submit: bool) -> Maker:
     return make
 
 
+def _look_at_the_first(opening: Opening, _: np.random.Generator) -> Player:
+    return lambda _: everywhere(len(opening.budget), MONITOR, 0)
+
+
 def _submit_at_once(opening: Opening, _: np.random.Generator) -> Player:
     return lambda _: submit(np.full((len(opening.budget), 5), NO_VERDICT))
 
@@ -165,5 +169,6 @@ CORNERS: Final[Mapping[str, Maker]] = MappingProxyType(
         "intervene_in_turn": _in_turn(INTERVENE, then_submit=False),
         "escalate_five": _in_turn(ESCALATE, then_submit=True),
         "wait_and_submit": _wait_and_submit,
+        "repeat": _look_at_the_first,
     }
 )

@@ -5,7 +5,7 @@ Plain models with the fields that OpenEnv's own base classes have: a client need
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class FleetAction(BaseModel):
@@ -41,6 +41,12 @@ class FleetObservation(BaseModel):
     done: bool = False
     reward: float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _as_shown(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a phase does not show, so that a player sees the same over the wire as in process."""
+        written: dict[str, Any] = write(self)
+        return {name: value for name, value in written.items() if name in self.model_fields_set}
 
     def seen(self) -> dict[str, Any]:
         """Give what a policy may look at: the observation without the envelope."""

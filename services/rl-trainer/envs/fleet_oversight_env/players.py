@@ -9,9 +9,9 @@ import numpy as np
 from fleet_oversight_env.baselines import CORNERS, clairvoyant, flag_player, random_player, window_player
 from fleet_oversight_env.believers import believer
 from fleet_oversight_env.checkpoint import shipped
-from fleet_oversight_env.laws import CRM, Domain
+from fleet_oversight_env.laws import CRM, FLEET, Domain
 from fleet_oversight_env.learned import learned
-from fleet_oversight_env.planning import CAPACITIES, Profile, all_configs
+from fleet_oversight_env.planning import Profile, all_configs
 from fleet_oversight_env.scenarios import TASKS
 from fleet_oversight_env.seat import Policy, Seat
 from fleet_oversight_env.starts import Plan, Planner, optimal_plan, starts
@@ -33,17 +33,21 @@ POLICIES: Final[Mapping[str, str]] = MappingProxyType(
         "intervene_in_turn": "intervenes round robin",
         "escalate_five": "escalates all five, then submits",
         "wait_and_submit": "waits to the end, then submits",
+        "repeat": "monitors the first worker at every step",
+        "empty": "sends an empty action at every step",
     }
 )
+POLICY_STREAM: Final = 17
+"""Keeps a player's own chance apart from everything else that a seed keys."""
 PRIVILEGED: Final = frozenset({"clairvoyant"})
 
 
 def random_planner(rng: np.random.Generator) -> Planner:
-    """Make a planner that picks an affordable configuration at random for every worker."""
-    choices = [[config for config in all_configs() if config.cost <= capacity] for capacity in CAPACITIES]
+    """Make a planner that picks any configuration for every worker; what the worker cannot carry is not set."""
+    choices = list(all_configs())
 
     def plan(_: Profile) -> Plan:
-        return [options[int(rng.integers(len(options)))] for options in choices]
+        return [choices[place] for place in rng.integers(0, len(choices), FLEET)]
 
     return plan
 
@@ -77,7 +81,9 @@ def policy(name: str, task: str, seed: int) -> Policy:
     Raises:
         KeyError: There is no such player.
     """
-    rng = np.random.default_rng([seed, len(POLICIES)])
+    if name == "empty":
+        return lambda _: {}
+    rng = np.random.default_rng([seed, POLICY_STREAM])
     if name == "clairvoyant":
         known = starts(task, [seed])
         return Seat(optimal_plan, lambda opening, _: clairvoyant(known), rng)

@@ -80,8 +80,8 @@ def _oversight(seen: Oversight) -> list[str]:
         lines.append(f"{name}: {worker['status']}, {flag}, budget {worker['budget_remaining']}, last: {log}{locked}")
     probe = seen["probe"]
     if probe:
-        zero = "zero" if probe["zero_reward"] else "not zero"
-        lines.append(f"Monitor of {probe['worker']}: quality {probe['quality']:.2f}, reward {zero}")
+        zero = "yes" if probe["zero_reward"] else "no"
+        lines.append(f"Monitor of {probe['worker']}: quality {probe['quality']:.2f}, zero_reward={zero}")
     return lines
 
 

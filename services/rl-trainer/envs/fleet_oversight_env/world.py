@@ -60,8 +60,13 @@ def _set(world: World, index: int, config: Config | None) -> World:
     return _with(world, index, replace(world.workers[index], config=config, alignment=suits))
 
 
-def refusal(world: World, move: Move) -> str | None:
-    """Say why a move is not possible at this oversight step, or None where it is."""
+def refusal(move: Move, *, closed: bool, targetable: bool, governance: int) -> str | None:
+    """Say why a move is not possible at an oversight step, or None where it is.
+
+    Args:
+        closed, targetable: Of the worker aimed at; of no account where the move aims at none.
+        governance: Governance budget left.
+    """
     if move.kind is MoveKind.ALLOCATE:
         return "the planning is over: monitor, intervene, escalate, hold or submit_audit"
     if move.kind is MoveKind.UNREADABLE:
@@ -70,17 +75,19 @@ def refusal(world: World, move: Move) -> str | None:
         return None
     if move.worker is None:
         return None if move.kind is MoveKind.HOLD else f"{move.kind} needs a worker, one of {', '.join(WORKERS)}"
-    if world.workers[move.worker].closed:
+    if closed:
         return f"{WORKERS[move.worker]} is closed"
-    if not world.workers[move.worker].targetable(world.k):
+    if not targetable:
         return f"{WORKERS[move.worker]} cannot be targeted for {LOCKED_STEPS} steps after a needless alarm"
-    if PRICES[move.kind] > world.governance_budget:
-        return f"{move.kind} costs {PRICES[move.kind]}, and {world.governance_budget} is left"
+    if PRICES[move.kind] > governance:
+        return f"{move.kind} costs {PRICES[move.kind]}, and {governance} is left"
     return None
 
 
 def _oversee(world: World, move: Move, luck: Luck) -> World:
-    if (told := refusal(world, move)) is not None:
+    aimed = world.workers[move.worker or 0]
+    told = refusal(move, closed=aimed.closed, targetable=aimed.targetable(world.k), governance=world.governance_budget)
+    if told is not None:
         return _refused(world, told)
     world = replace(world, governance_budget=world.governance_budget - PRICES[move.kind])
     if move.kind is MoveKind.SUBMIT:
