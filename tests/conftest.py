@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.fixtures.database", "tests.fixtures.stack"]
+pytest_plugins = ["tests.fixtures.database", "tests.fixtures.openenv", "tests.fixtures.stack"]
 
 settings.register_profile("kedge", derandomize=True, deadline=None)
 settings.load_profile("kedge")

@@ -1,17 +1,19 @@
 """One test for each hole of the original environment: it fails as soon as the hole is there again."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from relocation_env import rubric
-from relocation_env.features import features
+from relocation_env.episode import Episode
+from relocation_env.features import features, read
 from relocation_env.ground import VERSION, parse, policy, render, start
 from relocation_env.render import instructions
 from relocation_env.rules import COUNTRIES, MAX_STEPS, Result
 from relocation_env.scenarios import NAMED, case_of
 from relocation_env.world import State
-from tests.envs.relocation.play import play_out, played, solved
+from tests.envs.relocation.play import papers, play_out, played, solved
 
 TO_THE_EVENT = ["approve_hr", "set_tax_id", "set_payroll", *solved("easy")[:2], *solved("easy")[4:6]]
 
@@ -122,12 +124,11 @@ def test_progress_is_paid_with_the_step_that_makes_it_and_once() -> None:
 
 
 def test_no_bonus_is_paid_twice_when_a_document_is_struck() -> None:
-    first = ["request_document:visa", "verify_document:visa", *TO_THE_EVENT]
-    episode, turns = played("crisis", *first)
-    while not episode.over:
-        blocker = next(iter(episode.observe()["available_actions"]))
-        turns.append(episode.step({"action_type": blocker.split(":")[0], "target": blocker.partition(":")[2]}))
-    assert [sum(part in turn.signals for turn in turns) for part in rubric.BONUS] == [1, 1, 1, 0, 1]
+    episode = Episode("crisis", replace(NAMED["crisis"], documents=("passport", "visa", "employment_letter")))
+    turns = [episode.step(read(one)) for one in [*papers("passport", "visa", "employment_letter"), "approve_hr"]]
+    assert episode.observe()["documents"]["visa"] == "invalidated"
+    turns += [episode.step(read(one)) for one in papers("ict_permit")]
+    assert [sum(part in turn.signals for turn in turns) for part in ("documents", "struck")] == [1, 1]
     assert sum(turn.signals.get("struck", 0.0) for turn in turns) == pytest.approx(-0.60)
 
 
@@ -189,7 +190,7 @@ def test_no_public_name_of_an_episode_shows_what_is_hidden() -> None:
 
 def test_features_and_texts_carry_one_version() -> None:
     assert VERSION == "1.0.0"
-    assert features(start("easy", 0).observe()).shape == features(start("hard-blind", 0).observe()).shape == (82,)
+    assert features(start("easy", 0).observe()).shape == features(start("hard-blind", 0).observe()).shape == (67,)
 
 
 def test_the_players_own_actions_alone_are_scored() -> None:

@@ -15,11 +15,12 @@ from relocation_env.scenarios import NAMED, SPLITS, generate
 from relocation_env.search import shortest
 from relocation_env.world import State, World, available, begin, blockers, judge, play
 from tests.envs.relocation.play import play_out, played, solved
+from tests.trust.size import of
 
 SCORES = {"easy": 0.95, "medium": 0.80, "hard": 0.65, "crisis": 0.75}
 LENGTHS = {"easy": 12, "medium": 12, "hard": 15, "crisis": 14}
 RETURNS = {"easy": 5.075, "medium": 5.075, "hard": 6.265, "crisis": 5.675}
-EPISODES = 300
+EPISODES = of(150, 2_000)
 
 
 @pytest.mark.parametrize("mode", ["", "-blind"])
@@ -40,7 +41,7 @@ def test_a_breadth_first_search_finds_no_shorter_solution(task: str) -> None:
 
 
 def test_a_breadth_first_search_agrees_with_the_stored_optimum_of_generated_cases() -> None:
-    small = [case for case in map(generate, SPLITS["dev"][:200]) if case.optimum <= 12][:12]
+    small = [case for case in map(generate, SPLITS["dev"][:200]) if case.optimum <= of(11, 15)][: of(5, 60)]
     assert [case.optimum for case in small if len(shortest(case) or ()) != case.optimum] == []
     assert {case.event is None for case in small} == {True, False}
 
@@ -48,7 +49,7 @@ def test_a_breadth_first_search_agrees_with_the_stored_optimum_of_generated_case
 def test_every_generated_case_is_solved_in_its_stored_optimum_with_a_perfect_grade() -> None:
     wrong = []
     for split in SPLITS.values():
-        for seed in split[:400]:
+        for seed in split[: of(100, 2_000)]:
             case = generate(seed)
             world = begin(case)
             for move in solution(case):
@@ -104,7 +105,7 @@ def test_the_natural_order_of_the_crisis_takes_two_steps_more_and_scores_as_much
 
 @pytest.mark.parametrize("mode", ["", "-blind"])
 def test_reading_what_is_shown_and_the_rules_is_enough(mode: str) -> None:
-    assert {play_out("generated" + mode, "reader", seed)[1].grade for seed in range(200)} == {0.95}
+    assert {play_out("generated" + mode, "reader", seed)[1].grade for seed in range(of(60, 1_000))} == {0.95}
 
 
 def test_one_trap_costs_what_the_datasheet_says() -> None:

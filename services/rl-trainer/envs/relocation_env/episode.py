@@ -37,8 +37,8 @@ class Episode:
     >>> from relocation_env.scenarios import case_of
     >>> episode = Episode("easy", case_of("easy", 0))
     >>> turn = episode.step({"action_type": "request_document", "target": "passport"})
-    >>> turn.result, round(turn.reward, 4), episode.observe()["documents"]["passport"]
-    (<Result.SUCCESS: 'success'>, 0.3238, 'submitted')
+    >>> turn.result, round(turn.reward, 3), episode.observe()["documents"]["passport"]
+    (<Result.SUCCESS: 'success'>, 0.324, 'submitted')
     """
 
     def __init__(self, task: str, case: Case) -> None:

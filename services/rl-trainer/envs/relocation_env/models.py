@@ -5,7 +5,7 @@ Plain models with the fields of the classes that OpenEnv has for them, so that a
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class RelocationAction(BaseModel):
@@ -47,6 +47,12 @@ class RelocationObservation(BaseModel):
     done: bool = False
     reward: float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _as_shown(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a mode does not show, so that a player sees the same over the wire as in process."""
+        written: dict[str, Any] = write(self)
+        return {name: value for name, value in written.items() if name in self.model_fields_set}
 
 
 class RelocationState(BaseModel):

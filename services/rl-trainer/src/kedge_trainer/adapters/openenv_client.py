@@ -155,6 +155,5 @@ def _over_http(method: str, url: str, path: str, body: Json | None) -> object:
 
 
 def _shown(answer: Mapping[str, Any]) -> Json:
-    """Take the observation out of the envelope; what a player sees has no reward, no grade and no empty field."""
-    kept = {name: value for name, value in answer["observation"].items() if name != "metadata"}
-    return {name: value for name, value in kept.items() if value is not None}
+    """Take the observation out of its envelope: what a player sees has no reward and no grade."""
+    return {name: value for name, value in answer["observation"].items() if name != "metadata"}
