@@ -1,6 +1,7 @@
 """Learn for every tenant: settle, fold, publish; `python -m kedge_bandit.entrypoints.worker`, started by `kedge serve`.
 
-Any number of workers may run; each tenant has one at a time. Every hour the next month's partitions are asked for.
+Any number of workers may run; each tenant has one at a time. Every hour the next month's partitions are asked for,
+and the heads of the audit chains are anchored.
 """
 
 import asyncio
@@ -28,12 +29,15 @@ async def work(settings: Settings, url: str) -> None:
     if settings.worker_metrics_port:
         start_http_server(settings.worker_metrics_port, addr=settings.host, registry=worker.rounds.metrics.registry)
     log.info("worker.ready")
-    watching = None if worker.flags is None else asyncio.create_task(worker.flags.run())
+    beside = [asyncio.create_task(worker.anchoring.run())]
+    if worker.flags is not None:
+        beside.append(asyncio.create_task(worker.flags.run()))
     try:
         await worker.rounds.run(stop)
     finally:
-        if watching is not None:
-            watching.cancel()
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await worker.passes.close()
         await worker.engine.dispose()
     log.info("worker.stopped")

@@ -31,6 +31,8 @@ class WorkerMetrics:
     _p_value: Gauge = field(init=False)
     _behind: Gauge = field(init=False)
     _audit: Gauge = field(init=False)
+    _anchored: Gauge = field(init=False)
+    _not_anchored: Counter = field(init=False)
 
     def __post_init__(self) -> None:
         """Register every series."""
@@ -66,6 +68,10 @@ class WorkerMetrics:
         self._p_value = Gauge("kedge_self_check_p", "p of the self-check's newest look", _POLICY, registry=registry)
         self._behind = Gauge("kedge_behind", "1 while more rows wait than one pass takes", tenant, registry=registry)
         self._audit = Gauge("kedge_audit_head", "Sequence at the head of the audit chain", tenant, registry=registry)
+        self._anchored = Gauge("kedge_audit_anchored", "Sequence of the newest anchor", tenant, registry=registry)
+        self._not_anchored = Counter(
+            "kedge_audit_anchor_failures", "Times that anchors could not be written", registry=registry
+        )
 
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:
         """Record one pass."""
@@ -93,3 +99,11 @@ class WorkerMetrics:
     def failed(self, tenant: str) -> None:
         """Record a pass that was rolled back."""
         self._failures.labels(tenant).inc()
+
+    def anchored(self, tenant: str, sequence: int) -> None:
+        """Record an anchor of a tenant's chain."""
+        self._anchored.labels(tenant).set(sequence)
+
+    def not_anchored(self) -> None:
+        """Record that anchors could not be written."""
+        self._not_anchored.inc()

@@ -7,9 +7,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.entrypoints.anchoring import Anchoring
 from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.rounds import Rounds
@@ -25,6 +27,7 @@ class Worker:
     passes: WorkerLedgers
     rounds: Rounds
     flags: FlagWatch | None
+    anchoring: Anchoring
 
 
 def build_worker(settings: Settings, url: str) -> Worker:
@@ -47,4 +50,11 @@ def build_worker(settings: Settings, url: str) -> Worker:
         metrics=metrics,
         interval=settings.worker_interval_ms / 1000.0,
     )
-    return Worker(engine, passes, rounds, flags)
+    anchoring = Anchoring(
+        ledgers=PostgresLedgers(engine),
+        folder=settings.data_dir,
+        tenants=tenants,
+        connect=connector(url),
+        metrics=metrics,
+    )
+    return Worker(engine, passes, rounds, flags, anchoring)

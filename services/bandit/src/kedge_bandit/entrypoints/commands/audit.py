@@ -1,17 +1,37 @@
-"""`kedge audit`: read a tenant's audit log, and see whether its hash chain holds."""
+"""`kedge audit`: read a tenant's audit log, take it out, and see whether its hash chain is what it was."""
 
-from typing import Annotated
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from kedge.bandit.v1 import governance_service_pb2
-from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
+from kedge_bandit.adapters.anchors import PUBLIC_KEY_FILE, AnchorsRefused, of_tenant, read_anchors
+from kedge_bandit.domain.anchor import Anchor, Finding, inspect
+from kedge_bandit.domain.audit import ChainedEvent
+from kedge_bandit.entrypoints.client import LONG_SECONDS, Client, connected, read_client_settings
 from kedge_bandit.entrypoints.documents import Document, document_of
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, KedgeGroup, TenantName, answer, table
 
 _PAGE = 1000
 
-audit = typer.Typer(cls=KedgeGroup, help="Read and verify the audit log.", no_args_is_help=True)
+audit = typer.Typer(cls=KedgeGroup, help="Read, take out and verify the audit log.", no_args_is_help=True)
+
+AnchorOption = Annotated[
+    Path | None, typer.Option("--anchor", metavar="FILE", help="Signed heads that were kept outside the database.")
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--public-key", metavar="FILE", help="That the heads were signed with; else the data folder's."),
+]
+EventsOption = Annotated[
+    Path | None,
+    typer.Option("--events", metavar="FILE", help="What `kedge audit export` wrote, instead of asking a server."),
+]
 
 
 @audit.command("list")
@@ -22,28 +42,103 @@ def list_events(
     as_json: JsonFlag = False,
 ) -> None:
     """List who did what and why, newest first."""
-    found: list[Document] = []
     with connected() as client:
-        request = governance_service_pb2.ListAuditEventsRequest(parent=f"tenants/{tenant}")
-        while len(found) < limit:
-            request.page_size = min(_PAGE, limit - len(found))
-            page = client.call(client.governance.ListAuditEvents, request)
-            found += [document_of(event) for event in page.events]
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
+        found = list(_events(client, tenant, limit))
     rows = [(e["sequence"], e["event_time"][:19], e["actor"], e["verb"], e["subject"], e["because"]) for e in found]
     columns = ("", "when (UTC)", "who", "what", "on what", "why")
     answer(found, lambda out: out.print(table(f"Audit log of {tenant}", columns, rows)), as_json=as_json)
 
 
 @audit.command()
-def verify(tenant: TenantName, *, as_json: JsonFlag = False) -> None:
-    """Recompute the hash chain; ends with 1 where it is broken."""
+def export(tenant: TenantName) -> None:
+    """Write the whole log to standard output, oldest first, one JSON object a line."""
     with connected() as client:
-        request = governance_service_pb2.VerifyAuditRequest(parent=f"tenants/{tenant}")
-        found = client.call(client.governance.VerifyAudit, request, seconds=LONG_SECONDS)
-    line = f"the chain of {tenant} holds: {found.detail}"
-    answer(document_of(found), lambda out: out.print(line, highlight=False) if found.intact else None, as_json=as_json)
+        found = list(_events(client, tenant))
+    for event in reversed(found):
+        sys.stdout.write(json.dumps(event) + "\n")
+
+
+@audit.command()
+def verify(
+    tenant: TenantName,
+    *,
+    anchor: AnchorOption = None,
+    public_key: KeyOption = None,
+    events: EventsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Recompute the hash chain, and hold it against anchors; ends with 1 where it is not what it was."""
+    anchors = [] if anchor is None else _anchors(anchor, public_key, tenant)
+    if events is not None:
+        chain = _exported(events)
+    else:
+        with connected() as client:
+            _ask(client, tenant)
+            chain = [_chained(event) for event in reversed(list(_events(client, tenant)))]
+    finding = inspect(chain, anchors)
+    document = {"intact": finding is None, "events": len(chain), "anchors": len(anchors)} | _said(finding)
+    line = f"the chain of {tenant} holds: all {len(chain)} events follow from the one before"
+    if anchor is not None:
+        line += f", and {len(anchors)} anchors agree, the newest with event {anchors[-1].sequence}"
+    answer(document, lambda out: out.print(line, highlight=False) if finding is None else None, as_json=as_json)
+    if finding is not None:
+        raise FailedCheck(f"the chain of {tenant} is broken at event {finding.sequence}: {finding.problem}")
+
+
+def _said(finding: Finding | None) -> Document:
+    return {"first_broken_sequence": 0 if finding is None else finding.sequence, "detail": finding and finding.problem}
+
+
+def _ask(client: Client, tenant: str) -> None:
+    """Let the server compare the chain with the head that it keeps. Raises FailedCheck."""
+    request = governance_service_pb2.VerifyAuditRequest(parent=f"tenants/{tenant}")
+    found = client.call(client.governance.VerifyAudit, request, seconds=LONG_SECONDS)
     if not found.intact:
         raise FailedCheck(f"the chain of {tenant} is broken at event {found.first_broken_sequence}: {found.detail}")
+
+
+def _events(client: Client, tenant: str, limit: int = sys.maxsize) -> Iterator[Document]:
+    """Read events newest first."""
+    request = governance_service_pb2.ListAuditEventsRequest(parent=f"tenants/{tenant}")
+    while limit > 0:
+        request.page_size = min(_PAGE, limit)
+        page = client.call(client.governance.ListAuditEvents, request)
+        yield from (document_of(event) for event in page.events)
+        limit -= len(page.events)
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
+
+
+def _anchors(path: Path, public_key: Path | None, tenant: str) -> list[Anchor]:
+    """Read the tenant's anchors. Raises FailedCheck where they cannot be believed, or there are none."""
+    key = public_key or read_client_settings().data_dir / PUBLIC_KEY_FILE
+    try:
+        found = of_tenant(read_anchors(path, key), tenant)
+    except (AnchorsRefused, OSError) as error:
+        raise FailedCheck(str(error)) from error
+    if not found:
+        raise FailedCheck(f"{path} has no anchor of {tenant}: wait for the worker to write one, or take another file")
+    return found
+
+
+def _exported(path: Path) -> list[ChainedEvent]:
+    try:
+        return [_chained(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FailedCheck(f"{path} is not what `kedge audit export` writes: {error}") from error
+
+
+def _chained(event: dict[str, Any]) -> ChainedEvent:
+    return ChainedEvent(
+        sequence=event["sequence"],
+        time=datetime.fromisoformat(event["event_time"]),
+        actor=event["actor"],
+        verb=event["verb"],
+        subject=event["subject"],
+        because=event["because"],
+        payload=event["payload_json"],
+        payload_hash=event["payload_hash"],
+        previous_hash=event["previous_hash"],
+        row_hash=event["row_hash"],
+    )
