@@ -27,6 +27,7 @@ STAND_IN = [
     "kedge_migrations/__init__.py",
     "kedge_trainer/__init__.py",
     "kedge_trainer/domain/__init__.py",
+    "kedge_trainer/domain/held_out.py",
     "kedge_trainer/application/__init__.py",
     "kedge_trainer/adapters/__init__.py",
     "kedge_trainer/entrypoints/__init__.py",
@@ -64,6 +65,8 @@ BREAKS = [
     ("env-light", "relocation_env/ground.py", "import openenv"),
     ("env-light", "fleet_oversight_env/features.py", "import torch"),
     ("env-light", "kedge_trainer/adapters/openenv_client.py", "from openenv.core import EnvClient"),
+    ("held-out", "kedge_trainer/application/collect_rollouts.py", "import kedge_trainer.domain.held_out"),
+    ("held-out", "kedge_trainer/adapters/environments.py", "import kedge_trainer.domain.held_out"),
     ("trainer-pure-domain", "kedge_trainer/domain/splits.py", "import time"),
 ]
 
@@ -95,6 +98,8 @@ def test_a_project_that_keeps_the_contracts_passes(stand_in: Path) -> None:
         "import kedge_migrations\nimport kedge_bandit.adapters.grpc\nimport kedge_bandit.domain\n"
     )
     (stand_in / "kedge_bandit/adapters/rest/status.py").write_text("import kedge_bandit.adapters.grpc\n")
+    (stand_in / "relocation_env/server/environment.py").write_text("import openenv.core\nimport relocation_env\n")
+    (stand_in / "kedge_trainer/application/evaluate.py").write_text("import kedge_trainer.domain.held_out\n")
     (stand_in / "kedge_bandit/adapters/postgres/pool.py").write_text("import kedge_bandit.adapters.telemetry\n")
 
     done = lint(stand_in)

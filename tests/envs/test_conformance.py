@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -26,13 +27,20 @@ EPISODES = of(30, 500)
 SEED = 1_000_000
 """The first of the dev split: what is checked here is chosen by, never reported."""
 
+TELLING = ("reward", "grade", "score", "return", "veto")
 BOTH = [(name, task) for name in GROUNDS for task in load(name).TASKS]
 every_ground = pytest.mark.parametrize("name", GROUNDS)
 every_task = pytest.mark.parametrize(("name", "task"), BOTH)
 
 
+def seeds_for(ground: Ground, task: str, count: int) -> range:
+    """Take dev seeds, but for a task that only testing may play."""
+    first = ground.SPLITS["test"][0] if task in ground.TEST_ONLY else SEED
+    return range(first, first + count)
+
+
 def mean_grade(ground: Ground, task: str, policy: str, episodes: int) -> float:
-    seeds = range(SEED, SEED + episodes)
+    seeds = seeds_for(ground, task, episodes)
     return fmean(play_out(ground.start(task, seed), ground.policy(policy, task, seed))["grade"] for seed in seeds)
 
 
@@ -43,7 +51,7 @@ def own_policies(ground: Ground) -> list[str]:
 @every_task
 def test_the_same_seed_and_actions_give_the_same_episode_byte_for_byte(name: str, task: str) -> None:
     ground = load(name)
-    for seed in range(SEED, SEED + 5):
+    for seed in seeds_for(ground, task, 5):
         first = recorded(ground, task, seed, "random")
         assert encoded(recorded(ground, task, seed, "random")) == encoded(first)
         assert encoded(replayed(ground, first)) == encoded(first)
@@ -53,7 +61,7 @@ def test_the_same_seed_and_actions_give_the_same_episode_byte_for_byte(name: str
 def test_another_seed_gives_another_episode(name: str) -> None:
     ground = load(name)
     task = next(iter(ground.TASKS))
-    openings = {json.dumps(ground.start(task, seed).observe()) for seed in range(SEED, SEED + 40)}
+    openings = {json.dumps(ground.start(task, seed).observe()) for seed in seeds_for(ground, task, 40)}
     assert len(openings) >= 20
 
 
@@ -61,7 +69,7 @@ def test_another_seed_gives_another_episode(name: str) -> None:
 def test_a_trajectory_replays_from_what_was_recorded_in_another_process(name: str) -> None:
     ground = load(name)
     task = next(iter(ground.TASKS))
-    trajectories = [recorded(ground, task, seed, "random") for seed in range(SEED, SEED + 20)]
+    trajectories = [recorded(ground, task, seed, "random") for seed in seeds_for(ground, task, 20)]
     wanted = [hashlib.sha256(encoded(one)).hexdigest() for one in trajectories]
     asked = json.dumps({"name": name, "trajectories": [one._asdict() for one in trajectories]})
     done = subprocess.run(
@@ -98,7 +106,7 @@ def test_there_are_canaries_that_do_nothing_and_that_repeat(name: str) -> None:
 def test_hidden_state_changes_nothing_that_is_shown(name: str, task: str) -> None:
     ground = load(name)
     changed = set()
-    for seed in range(SEED, SEED + of(5, 50)):
+    for seed in seeds_for(ground, task, of(5, 50)):
         actions = recorded(ground, task, seed, "random").actions
         for twin in ground.twins(task, seed):
             changed.add(twin.changed)
@@ -119,7 +127,7 @@ def test_interleaved_episodes_do_not_know_each_other(name: str) -> None:
     """64 episodes at once, on 8 threads, step by step in turn: each is what it is alone."""
     ground = load(name)
     task = next(iter(ground.TASKS))
-    alone = [recorded(ground, task, seed, "random") for seed in range(SEED, SEED + 64)]
+    alone = [recorded(ground, task, seed, "random") for seed in seeds_for(ground, task, 64)]
     episodes = [ground.start(task, one.seed) for one in alone]
     shown: list[list[Json]] = [[dict(episode.observe())] for episode in episodes]
 
@@ -138,7 +146,7 @@ def test_interleaved_episodes_do_not_know_each_other(name: str) -> None:
 @every_task
 def test_the_grade_comes_with_the_end_and_lies_strictly_inside(name: str, task: str) -> None:
     ground = load(name)
-    for seed in range(SEED, SEED + 10):
+    for seed in seeds_for(ground, task, of(2, 50)):
         for policy in own_policies(ground):
             episode, player = ground.start(task, seed), ground.policy(policy, task, seed)
             turns = [episode.step(player(episode.observe()))]
@@ -159,7 +167,7 @@ def test_the_grade_comes_with_the_end_and_lies_strictly_inside(name: str, task: 
 @every_task
 def test_the_reward_is_neither_in_an_observation_nor_in_its_text(name: str, task: str) -> None:
     ground = load(name)
-    for seed in range(SEED, SEED + 3):
+    for seed in seeds_for(ground, task, 3):
         episode, player = ground.start(task, seed), ground.policy("random", task, seed)
         over = False
         while not over:
@@ -167,9 +175,8 @@ def test_the_reward_is_neither_in_an_observation_nor_in_its_text(name: str, task
             over = turn.terminated or turn.truncated
             seen = episode.observe()
             text = ground.render(seen)
-            words = {"reward", "grade", "score", "return", "veto"}
-            assert [key for key in keys_of(seen) if key.casefold() in words] == []
-            assert [word for word in words if f"{word}:" in text.casefold() or f"{word} " in text.casefold()] == []
+            assert [key for key in keys_of(seen) if key.casefold() in TELLING] == []
+            assert not re.search(rf"(?<!\w)({'|'.join(TELLING)})\W{{0,3}}\d", text, re.IGNORECASE)
             if turn.reward not in {0.0, 1.0, -1.0}:
                 assert f"{turn.reward:.4f}" not in text
 
@@ -219,7 +226,7 @@ def test_any_answer_of_a_model_is_an_action_or_becomes_a_refused_one(name: str, 
 def test_what_a_model_is_shown_can_be_answered_and_read_back(name: str, task: str) -> None:
     ground = load(name)
     assert "{" in ground.instructions(task)
-    for action in recorded(ground, task, SEED, own_policies(ground)[0]).actions:
+    for action in recorded(ground, task, seeds_for(ground, task, 1)[0], own_policies(ground)[0]).actions:
         read = ground.parse(f"Thinking.\n{json.dumps(action)}\nDone.")
         assert read == ground.parse(json.dumps(read))
 
@@ -229,7 +236,7 @@ def test_features_and_masks_keep_their_shape_and_a_marked_action_can_be_spelled(
     ground = load(name)
     drawn = Random(7)
     shapes = set()
-    for observation in recorded(ground, task, SEED, "random").observations:
+    for observation in recorded(ground, task, seeds_for(ground, task, 1)[0], "random").observations:
         found, mask = ground.features(observation), ground.mask(observation)
         assert (found.dtype.name, mask.dtype.name) == ("float32", "bool")
         assert np.isfinite(found).all()
@@ -245,7 +252,8 @@ def test_every_policy_plays_every_task_to_its_end(name: str) -> None:
     ground = load(name)
     for task in ground.TASKS:
         for policy in ground.POLICIES:
-            metrics = play_out(ground.start(task, SEED), ground.policy(policy, task, SEED))
+            [seed] = seeds_for(ground, task, 1)
+            metrics = play_out(ground.start(task, seed), ground.policy(policy, task, seed))
             assert set(ground.METRICS) <= set(metrics)
 
 
@@ -257,7 +265,7 @@ def test_scalar_and_batch_are_one_where_a_batch_exists(name: str) -> None:
         assert name == "relocation_env", "only relocation has no batch"
         return
     for task in ground.TASKS:
-        alone = [recorded(ground, task, seed, policy) for seed in range(SEED, SEED + 12) for policy in ("random",)]
+        alone = [recorded(ground, task, seed, "random") for seed in seeds_for(ground, task, 12)]
         together = replay_batch(task, [one.seed for one in alone], [one.actions for one in alone])
         for one, (observations, rewards) in zip(alone, together, strict=True):
             assert json.dumps(observations) == json.dumps(one.observations)

@@ -14,8 +14,8 @@ from relocation_env.scenarios import BLIND, GENERATED, SPLITS, Event, case_of
 
 __all__ = [
     "ACTION_SCHEMA", "CANARIES", "FLOOR_GAP", "FLOOR_TASK", "MAXIMUM", "METRICS", "NAME", "ORACLE", "POLICIES", "PORT",
-    "PRIVILEGED", "SPLITS", "SUMMARY", "TASKS", "VERSION", "Twin", "features", "instructions", "mask", "numbered",
-    "parse", "policy", "render", "start", "twins",
+    "PRIVILEGED", "SPLITS", "SUMMARY", "TASKS", "TEST_ONLY", "VERSION", "Twin", "features", "instructions", "mask",
+    "numbered", "parse", "policy", "render", "start", "twins",
 ]  # fmt: skip
 
 NAME = "relocation_env"
@@ -37,6 +37,8 @@ TASKS: Mapping[str, str] = MappingProxyType(
 
 _PERFECT = {GENERATED: 0.95, "easy": 0.95, "medium": 0.80, "hard": 0.65, "crisis": 0.75}
 MAXIMUM: Mapping[str, float] = MappingProxyType({task: _PERFECT[task.removesuffix(BLIND)] for task in TASKS})
+TEST_ONLY: frozenset[str] = frozenset()
+"""Every task may be trained on."""
 FLOOR_TASK = GENERATED + BLIND
 FLOOR_GAP = 0.80
 CANARIES: Mapping[str, float] = MappingProxyType(

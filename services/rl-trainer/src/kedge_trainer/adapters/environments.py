@@ -36,15 +36,20 @@ class TrainingGround:
 
     _ground: Ground
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks that may be trained on."""
+        return tuple(task for task in self._ground.TASKS if task not in self._ground.TEST_ONLY)
+
     def start(self, task: str, split: TrainingSplit, index: int) -> Episode:
         """Begin an episode.
 
         Raises:
-            UnknownTask: the environment has no such task.
+            UnknownTask: the environment has no such task, or it is for testing alone.
             SeedOutOfSplit: the split has no such index.
         """
-        if task not in self._ground.TASKS:
-            raise UnknownTask(task, self._ground.TASKS)
+        if task not in self.tasks:
+            raise UnknownTask(task, self.tasks)
         return self._ground.start(task, seed_of(TrainingSplit(split), index))
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from kedge_trainer.application.ports import Episode, Ground, Policy
 from kedge_trainer.domain.errors import UnknownPolicy, UnknownTask
-from kedge_trainer.domain.held_out import NAME as TEST
-from kedge_trainer.domain.held_out import held_out_seed
+from kedge_trainer.domain.held_out import TEST, held_out_seed
 from kedge_trainer.domain.interval import Interval, bootstrap
 from kedge_trainer.domain.splits import TrainingSplit, seed_of
+
+HELD_OUT = TEST
+"""The split that a result is reported on."""
 
 Start = Callable[[str, int], Episode]
 """Begin an episode of a task and a seed: in process, or over the wire."""
@@ -58,7 +60,7 @@ def evaluate(
     *,
     task: str,
     policy: str,
-    split: str = TEST,
+    split: str = HELD_OUT,
     episodes: int,
     start: Start | None = None,
     watch: Callable[[Iterable[int]], Iterable[int]] = iter,

@@ -89,6 +89,9 @@ class Ground(Protocol):
     TASKS: Mapping[str, str]
     """Task by name, with one sentence each; the first is the default."""
 
+    TEST_ONLY: frozenset[str]
+    """Tasks that no training seed may play."""
+
     SPLITS: Mapping[str, range]
     """Seeds by split, as the registry knows them too."""
 

@@ -2,8 +2,8 @@
 
 from kedge_trainer.domain.errors import SeedOutOfSplit
 
-NAME = "test"
-TEST = range(2_000_000, 2_100_000)
+TEST = "test"
+SEEDS = range(2_000_000, 2_100_000)
 
 
 def held_out_seed(index: int) -> int:
@@ -15,6 +15,6 @@ def held_out_seed(index: int) -> int:
     >>> held_out_seed(3)
     2000003
     """
-    if not 0 <= index < len(TEST):
-        raise SeedOutOfSplit(NAME, index, len(TEST))
-    return TEST[index]
+    if not 0 <= index < len(SEEDS):
+        raise SeedOutOfSplit(TEST, index, len(SEEDS))
+    return SEEDS[index]

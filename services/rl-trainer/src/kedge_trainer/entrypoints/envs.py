@@ -14,11 +14,10 @@ import typer
 from kedge_trainer.adapters.environments import GROUNDS, load
 from kedge_trainer.adapters.openenv_client import session
 from kedge_trainer.adapters.reports import as_json, write_json
-from kedge_trainer.application.evaluate import Evaluation, evaluate, seeds_of
+from kedge_trainer.application.evaluate import HELD_OUT, Evaluation, evaluate, seeds_of
 from kedge_trainer.application.infer import SUCCESS, Move, infer
 from kedge_trainer.application.ports import Ground
 from kedge_trainer.domain.errors import UnknownTask
-from kedge_trainer.domain.held_out import NAME as TEST
 from kedge_trainer.entrypoints import show
 from kedge_trainer.entrypoints.playing import play_in_terminal
 from kedge_trainer.entrypoints.settings import model_from_environment
@@ -91,7 +90,7 @@ def evaluate_policies(
     ] = None,
     task: Task = None,
     seeds: Annotated[int, typer.Option(min=1, help="episodes, on the first seeds of the split")] = 500,
-    split: Annotated[str, typer.Option(help="test, or dev or train while something is being chosen")] = TEST,
+    split: Annotated[str, typer.Option(help="test, or dev or train while something is being chosen")] = HELD_OUT,
     url: Annotated[str | None, typer.Option(help="play on a running server instead of in this process")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="write PNG and SVG too")] = False,
     out: Annotated[
@@ -159,7 +158,7 @@ def infer_with_model(
     name: Name,
     *,
     task: Task = None,
-    split: Annotated[str, typer.Option(help="train, dev or test")] = TEST,
+    split: Annotated[str, typer.Option(help="train, dev or test")] = HELD_OUT,
     seeds: Annotated[int, typer.Option(min=1, help="episodes, on the first seeds of the split")] = 1,
 ) -> None:
     """Let the model of API_BASE_URL, MODEL_NAME and HF_TOKEN play; prints START, STEP and END lines."""

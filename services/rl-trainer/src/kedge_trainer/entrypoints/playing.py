@@ -36,4 +36,5 @@ def _asked(ground: Ground) -> Mapping[str, object]:
 
 
 def _print_end(metrics: Mapping[str, float]) -> None:
-    out.print("\n" + "  ".join(f"{name} {value:.4g}" for name, value in metrics.items()), highlight=False)
+    line = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    out.print("\n" + line, highlight=False, soft_wrap=True)
