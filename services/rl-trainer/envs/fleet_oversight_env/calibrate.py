@@ -18,7 +18,7 @@ import numpy as np
 
 from fleet_oversight_env.baselines import clairvoyant
 from fleet_oversight_env.batch import Batch
-from fleet_oversight_env.checkpoint import CONTROL, SHIPPED, shipped
+from fleet_oversight_env.checkpoint import BEST, CONTROL, SHIPPED, shipped
 from fleet_oversight_env.laws import BANKING, CRM, FAULTS
 from fleet_oversight_env.learned import learned
 from fleet_oversight_env.players import maker, random_planner
@@ -184,7 +184,7 @@ def printed(rows: Sequence[Row]) -> str:
         lines.append(f"| {domain} | {found:.1%} | {needless:.1%} | {paid:+.3f} | {claim} |")
     lines += ["", f"| detection by fault, CRM | {' | '.join(FAULTS)} |", "|---" * 5 + "|"]
     for one in rows:
-        if one.domain == "crm" and one.player in {"random", "belief_filter", "learned, seed 1"}:
+        if one.domain == "crm" and one.player in {"random", "belief_filter", f"learned, seed {BEST}"}:
             lines.append(f"| {one.player} | {' | '.join(f'{value:.2f}' for value in one.by_fault.values())} |")
     lines += ["", "| mark | asked | measured | reached |", "|---" * 4 + "|"]
     for mark in marks(rows):
