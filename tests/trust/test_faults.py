@@ -20,7 +20,6 @@ import pytest
 
 from kedge.bandit.v1 import policy_service_pb2
 from kedge_bandit.adapters.embedded.workspace import SOCKET_NAME
-from tests.architecture.tree import ROOT
 from tests.fixtures.cut_proxy import proxied
 from tests.fixtures.database import open_folder
 from tests.fixtures.own_database import own_database
@@ -43,7 +42,6 @@ FAKETIME = (
     Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"),
 )
 LARGEST_ERROR = 1e-9
-PAGE = ROOT / "docs" / "faults.md"
 COLUMNS = ("fault", *RPCS, "not as ever for", "as ever again after its end", "acknowledged, of which lost")
 
 
@@ -130,8 +128,7 @@ def rows() -> Iterator[list[Row]]:
     print(f"\n{table}")
     written.write_json("faults", {"faults": [facts_of(row) for row in found]})
     if size.IS_FULL and len(found) == len(CASES):
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(written.put_between(page, "faults", table), encoding="utf-8")
+        written.put_table("faults.md", "faults", table)
 
 
 @pytest.fixture

@@ -95,6 +95,8 @@ def test_nothing_acknowledged_is_lost_or_doubled_whatever_is_killed(
     found = {name: check_tenant(embedded, name, acknowledged) for name in TENANTS}
     print(seen)
     print(json.dumps(found, indent=2))
+    if size.IS_FULL:
+        written.put_table("faults.md", "kills", seen)
     written.write_json("kills", {"kills": [vars_of(kill) for kill in killer.kills], "tenants": found})
     assert len(killer.kills) == PROCESS_KILLS + DATABASE_KILLS
     assert min(sum(kill.in_flight.values()) for kill in killer.kills) >= IN_FLIGHT

@@ -31,6 +31,12 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([laid[0], "|" + "---|" * len(columns), *laid[1:]])
 
 
+def put_table(page: str, marker: str, table: str) -> None:
+    """Put a table into a page under docs/."""
+    path = ROOT / "docs" / page
+    path.write_text(put_between(path.read_text(encoding="utf-8"), marker, table), encoding="utf-8")
+
+
 def put_between(page: str, marker: str, text: str) -> str:
     """Replace what stands between a page's two markers; they have to be there.
 
