@@ -6,6 +6,7 @@ from tests.bench.beta_regret import beta_regret
 from tests.bench.decide import decide
 from tests.bench.decide_durable import decide_durable
 from tests.bench.drift import drift
+from tests.bench.environments import environments
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench, Report, Setting
 from tests.bench.interactions import interactions
@@ -48,4 +49,5 @@ BENCHES: dict[str, Bench] = {
     "lag": lag,
     "memory": memory,
     "switch": switch,
+    "environments": environments,
 }
