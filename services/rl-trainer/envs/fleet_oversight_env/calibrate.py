@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -114,25 +114,35 @@ def table(seeds: int = SEEDS) -> Iterator[Row]:
         yield measure("clairvoyant", domain, begun, None)
 
 
-def learned_mean(rows: Sequence[Row], domain: str, figure: str) -> float:
-    """Average a figure over the three training seeds."""
-    found = [one.mean[figure] for one in rows if one.domain == domain and one.player.startswith("learned, seed")]
-    return float(np.mean(found))
+def mean_of_trained(rows: Sequence[Row], domain: str) -> Row:
+    """Average the three training seeds; the half interval is that of one, since they see the same episodes."""
+    found = [one for one in rows if one.domain == domain and one.player.startswith("learned, seed")]
+    return replace(
+        found[0],
+        player="learned, mean of three",
+        mean={name: float(np.mean([one.mean[name] for one in found])) for name in FIGURES},
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A figure that must lie in a range."""
+    """A figure that must lie in a range; its standard error says how far a sample may stray."""
 
     what: str
     value: float
     low: float
     high: float
+    error: float
 
     @property
     def reached(self) -> bool:
         """Whether it does."""
-        return self.low <= self.value <= self.high
+        return self.reached_within(0.0)
+
+    def reached_within(self, errors: float) -> bool:
+        """Tell whether it does, give or take this many standard errors."""
+        slack = errors * self.error
+        return self.low - slack <= self.value <= self.high + slack
 
 
 CEILINGS: Final = {
@@ -141,37 +151,40 @@ CEILINGS: Final = {
 }  # fmt: skip
 
 
+ASKED: Final = (
+    ("random", "crm", "detection", 0.23, 0.29),
+    ("random", "crm", "needless", 0.43, 0.51),
+    ("random", "banking", "detection", 0.08, 0.12),
+    ("flag_heuristic", "crm", "detection", 0.43, 0.48),
+    ("flag_heuristic", "crm", "needless", 0.60, 1.0),
+    ("belief_filter", "crm", "detection", 0.92, 1.0),
+    ("belief_filter", "crm", "needless", 0.0, 0.08),
+    ("learned, mean of three", "crm", "detection", 0.87, 1.0),
+    ("learned, mean of three", "crm", "needless", 0.0, 0.09),
+    ("learned, mean of three", "crm", "oversight", 0.75, 2.0),
+    ("learned, mean of three", "banking", "detection", 0.70, 1.0),
+    ("learned, mean of three", "banking", "needless", 0.0, 0.20),
+    *((f"learned, seed {seed}", "crm", "detection", 0.85, 1.0) for seed in TRAINED),
+    *((f"learned, seed {seed}", "crm", "needless", 0.0, 0.11) for seed in TRAINED),
+    *((corner, "crm", "total", -9.0, ceiling) for corner, ceiling in CEILINGS.items()),
+    *((corner, "crm", "grade", 0.0, 0.50) for corner in CEILINGS),
+)  # fmt: skip
+
+
 def marks(rows: Sequence[Row]) -> list[Mark]:
     """Hold the figures to what the specification asks."""
-    at = {(one.player, one.domain): one for one in rows}
-
-    def figure(player: str, domain: str, name: str) -> float:
-        return at[player, domain].mean[name]
-
-    found = [
-        Mark("random, CRM: detection", figure("random", "crm", "detection"), 0.23, 0.29),
-        Mark("random, CRM: FP", figure("random", "crm", "needless"), 0.43, 0.51),
-        Mark("random, banking: detection", figure("random", "banking", "detection"), 0.08, 0.12),
-        Mark("flag heuristic, CRM: detection", figure("flag_heuristic", "crm", "detection"), 0.43, 0.48),
-        Mark("flag heuristic, CRM: FP", figure("flag_heuristic", "crm", "needless"), 0.60, 1.0),
-        Mark("belief filter, CRM: detection", figure("belief_filter", "crm", "detection"), 0.92, 1.0),
-        Mark("belief filter, CRM: FP", figure("belief_filter", "crm", "needless"), 0.0, 0.08),
+    means = [mean_of_trained(rows, domain) for domain in TASKS]
+    at = {(one.player, one.domain): one for one in (*rows, *means)}
+    return [
+        Mark(
+            what=f"{player}, {domain}: {HEADINGS[FIGURES.index(figure)]}",
+            value=at[player, domain].mean[figure],
+            low=low,
+            high=high,
+            error=at[player, domain].half[figure] / 1.96,
+        )
+        for player, domain, figure, low, high in ASKED
     ]
-    for name, ceiling in CEILINGS.items():
-        found.append(Mark(f"{name}, CRM: R_total", figure(name, "crm", "total"), -9.0, ceiling))
-        found.append(Mark(f"{name}, CRM: grade", figure(name, "crm", "grade"), 0.0, 0.50))
-    found += [
-        Mark("learned, CRM: detection, mean of three", learned_mean(rows, "crm", "detection"), 0.87, 1.0),
-        Mark("learned, CRM: FP, mean of three", learned_mean(rows, "crm", "needless"), 0.0, 0.09),
-        Mark("learned, CRM: R_oversight, mean of three", learned_mean(rows, "crm", "oversight"), 0.75, 2.0),
-        Mark("learned, banking: detection, mean of three", learned_mean(rows, "banking", "detection"), 0.70, 1.0),
-        Mark("learned, banking: FP, mean of three", learned_mean(rows, "banking", "needless"), 0.0, 0.20),
-    ]
-    for trained in TRAINED:
-        player = f"learned, seed {trained}"
-        found.append(Mark(f"{player}, CRM: detection", figure(player, "crm", "detection"), 0.85, 1.0))
-        found.append(Mark(f"{player}, CRM: FP", figure(player, "crm", "needless"), 0.0, 0.11))
-    return found
 
 
 def printed(rows: Sequence[Row]) -> str:
@@ -180,7 +193,7 @@ def printed(rows: Sequence[Row]) -> str:
     lines += [_line(one) for one in rows]
     lines += ["", "| learned, mean of three | detection | FP | R_oversight | the source claims |", "|---" * 5 + "|"]
     for domain, claim in (("crm", "72.5 % at 15.9 %, +0.749"), ("banking", "58 %")):
-        found, needless, paid = (learned_mean(rows, domain, name) for name in FIGURES[:3])
+        found, needless, paid = (mean_of_trained(rows, domain).mean[name] for name in FIGURES[:3])
         lines.append(f"| {domain} | {found:.1%} | {needless:.1%} | {paid:+.3f} | {claim} |")
     lines += ["", f"| detection by fault, CRM | {' | '.join(FAULTS)} |", "|---" * 5 + "|"]
     for one in rows:
