@@ -9,6 +9,7 @@ from tests.bench.drift import drift
 from tests.bench.environments import environments
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench, Report, Setting
+from tests.bench.fleet import fleet
 from tests.bench.interactions import interactions
 from tests.bench.lag import lag
 from tests.bench.learners import learners
@@ -50,4 +51,5 @@ BENCHES: dict[str, Bench] = {
     "memory": memory,
     "switch": switch,
     "environments": environments,
+    "fleet": fleet,
 }
