@@ -26,16 +26,21 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What the command line reads: KEDGE_ADDRESS (or KEDGE_HOST and KEDGE_PORT), KEDGE_KEY and KEDGE_DATA_DIR.
+    """What the command line reads: KEDGE_ADDRESS (or KEDGE_HOST and KEDGE_PORT), KEDGE_KEY, KEDGE_DATA_DIR and others.
 
     Attributes:
         address: of the server, host:port.
-        key: an API key; empty: the operator's, which `kedge serve` leaves in `data_dir`.
+        key: an API key or a token; empty: the operator's key, which `kedge serve` leaves in `data_dir`.
+        ca: PEM file of the authorities that the server's certificate is believed by; empty: nothing is encrypted.
+        certificate, certificate_key: PEM files of the client's own certificate, where the server demands one.
     """
 
     address: str
     key: str
     data_dir: Path
+    ca: str = ""
+    certificate: str = ""
+    certificate_key: str = ""
 
 
 def default_address() -> str:
@@ -49,6 +54,9 @@ def read_client_settings() -> ClientSettings:
         address=os.environ.get("KEDGE_ADDRESS") or default_address(),
         key=os.environ.get("KEDGE_KEY", ""),
         data_dir=Path(os.environ.get("KEDGE_DATA_DIR", "build/kedge")),
+        ca=os.environ.get("KEDGE_CA", ""),
+        certificate=os.environ.get("KEDGE_CERTIFICATE", ""),
+        certificate_key=os.environ.get("KEDGE_CERTIFICATE_KEY", ""),
     )
 
 
@@ -81,8 +89,7 @@ def connected() -> Iterator[Client]:
     """Open a channel to the server. Raises NoKey."""
     settings = read_client_settings()
     key = settings.key or _operator_key(settings.data_dir / OPERATOR_KEY_FILE)
-    options = (("grpc.max_receive_message_length", _MAX_BYTES),)
-    with grpc.insecure_channel(settings.address, options=options) as channel:
+    with _channel(settings) as channel:
         yield Client(
             address=settings.address,
             key=(("authorization", f"Bearer {key}"),),
@@ -92,6 +99,15 @@ def connected() -> Iterator[Client]:
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
         )
+
+
+def _channel(settings: ClientSettings) -> grpc.Channel:
+    options = (("grpc.max_receive_message_length", _MAX_BYTES),)
+    if not settings.ca:
+        return grpc.insecure_channel(settings.address, options=options)
+    own = [Path(name).read_bytes() if name else None for name in (settings.certificate_key, settings.certificate)]
+    credentials = grpc.ssl_channel_credentials(Path(settings.ca).read_bytes(), *own)
+    return grpc.secure_channel(settings.address, credentials, options=options)
 
 
 def _operator_key(path: Path) -> str:

@@ -1,11 +1,14 @@
 """List what `kedge serve` runs: so many servers, each on ports of its own, one worker, one web process."""
 
+import socket
+import ssl
 from functools import partial
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from kedge_bandit.entrypoints.metrics_port import is_encrypted
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_bandit.entrypoints.supervisor import Program, settings_of
 
@@ -29,7 +32,7 @@ def _server(settings: Settings, number: int) -> Program:
         name="server" if number == 0 else f"server-{number + 1}",
         module="server",
         settings=settings_of(port=str(port), metrics_port=str(_nth(settings.metrics_port, number))),
-        is_ready=partial(_serves, f"{settings.host}:{port}"),
+        is_ready=partial(_shakes_hands if is_encrypted(settings) else _serves, settings.host, port),
     )
 
 
@@ -48,11 +51,26 @@ def _nth(port: int, number: int) -> int:
     return port + number if port else 0
 
 
-def _serves(address: str) -> bool:
-    with grpc.insecure_channel(address) as channel:
+def _serves(host: str, port: int) -> bool:
+    with grpc.insecure_channel(f"{host}:{port}") as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         try:
             answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_CHECK_SECONDS)
         except grpc.RpcError:
             return False
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def _shakes_hands(host: str, port: int) -> bool:
+    """Say whether a server accepts TLS; for its health it would have to know a client's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # this machine's own child
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_CHECK_SECONDS) as plain,
+            context.wrap_socket(plain) as encrypted,
+        ):
+            return encrypted.version() is not None
+    except OSError:
+        return False

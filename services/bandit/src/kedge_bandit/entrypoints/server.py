@@ -17,12 +17,14 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from prometheus_client import start_http_server
 
 from kedge_bandit.adapters.grpc.permissions import check_declared
 from kedge_bandit.adapters.grpc.status import reader
+from kedge_bandit.entrypoints.doors import bind_grpc
 from kedge_bandit.entrypoints.drain import Health, until
 from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.metrics_port import serve_metrics
+from kedge_bandit.entrypoints.profile import check_profile
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
@@ -106,7 +108,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     """Serve until SIGTERM or SIGINT; drains: clients are told, running calls finish, every row is written."""
     replica = await build_replica(settings, url)
     server, checks = make_server(replica)
-    port = server.add_insecure_port(f"{settings.host}:{settings.port}")
+    port = bind_grpc(server, settings)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -115,7 +117,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     writing = asyncio.create_task(replica.writer.run())
     sparing = asyncio.create_task(spare_the_collector())
     if settings.metrics_port:
-        start_http_server(settings.metrics_port, addr=settings.host, registry=replica.telemetry.registry)
+        serve_metrics(settings, settings.metrics_port, replica.telemetry.registry)
     await server.start()
     await checks.set("", health_pb2.HealthCheckResponse.SERVING)
     for service, _ in replica.servicers:
@@ -141,6 +143,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
 def main() -> None:
     """Run the process."""
     settings = read_settings()
+    check_profile(settings)
     set_up_logs(settings.log_level)
     if not settings.database_url:
         sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")

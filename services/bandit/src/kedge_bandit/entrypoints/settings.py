@@ -1,6 +1,7 @@
 """Read the service's settings once from the environment: KEDGE_*; a key nobody reads fails the start."""
 
 import os
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -12,10 +13,18 @@ PREFIX = "KEDGE_"
 MAX_REPLICAS = 64
 
 
+class Profile(StrEnum):
+    """How much a set-up has to prove before it starts."""
+
+    DEMO = "demo"
+    PRODUCTION = "production"
+
+
 class Settings(BaseSettings):
     """Everything a process of the service can be told.
 
     Attributes:
+        profile: `demo` stays on this machine; `production` refuses to start with a weak set-up.
         database_url: any PostgreSQL 15 or newer; empty: the embedded one under `data_dir`. DATABASE_URL works too.
         data_dir: where the embedded database, the operator's key and the mode override file live.
         replicas: server processes of one `kedge serve`.
@@ -25,12 +34,20 @@ class Settings(BaseSettings):
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
         flag_provider: `flagd:PATH`, `ofrep:URL` or `unleash:URL`: an OpenFeature provider that can only restrict.
         flag_provider_token: its secret, where it wants one.
+        tls_certificate, tls_key: PEM files of the server's certificate chain and key; read again when they change.
+        tls_client_ca: PEM file of the authorities that sign clients' certificates; gRPC then demands one.
+        jwt_issuer, jwt_audience: what `iss` and `aud` of a bearer token must say; empty: tokens are not taken.
+        jwt_keys: the issuer's keys, a JWKS file or its https address.
+        jwt_algorithms: the only ones allowed, separated by commas.
+        jwt_tenants_claim, jwt_role_claim: where a token says what its holder is.
+        jwt_person_claim: claim that only a person's token has.
         worker_interval_ms: least time between two passes over a tenant.
         worker_batch: raw rows of one pass.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
+    profile: Profile = Profile.DEMO
     database_url: str = ""
     data_dir: Path = Path("build/kedge")
     host: str = "127.0.0.1"
@@ -42,12 +59,22 @@ class Settings(BaseSettings):
     mode_override: Mode = Mode.APPLY
     flag_provider: str = ""
     flag_provider_token: str = Field(default="", repr=False)
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+    jwt_keys: str = ""
+    jwt_algorithms: str = "ES256,RS256"
+    jwt_tenants_claim: str = "kedge_tenants"
+    jwt_role_claim: str = "kedge_role"
+    jwt_person_claim: str = "auth_time"
     worker_interval_ms: int = Field(default=100, ge=1)
     worker_batch: int = Field(default=2000, ge=1)
     log_level: str = "INFO"
 
 
-CLIENT_KEYS = frozenset({"KEDGE_KEY", "KEDGE_ADDRESS"})
+CLIENT_KEYS = frozenset({"KEDGE_KEY", "KEDGE_ADDRESS", "KEDGE_CA", "KEDGE_CERTIFICATE", "KEDGE_CERTIFICATE_KEY"})
 """Read by the command line's client, not by the service."""
 
 

@@ -13,7 +13,9 @@ from kedge_bandit.adapters.flags.own import OwnProvider, flag_of
 from kedge_bandit.adapters.grpc.permissions import check_declared
 from kedge_bandit.adapters.rest.ofrep import Ofrep
 from kedge_bandit.adapters.rest.transcode import build_app
+from kedge_bandit.entrypoints.doors import follow_certificate
 from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.profile import check_profile
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
@@ -69,13 +71,20 @@ async def serve(settings: Settings) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            ssl_certfile=settings.tls_certificate or None,
+            ssl_keyfile=settings.tls_key or None,
         )
+        config.load()
+        following = None if config.ssl is None else follow_certificate(settings, config.ssl)
         await uvicorn.Server(config).serve()
+        if following is not None:
+            following.cancel()
 
 
 def main() -> None:
     """Run the process."""
     settings = read_settings()
+    check_profile(settings)
     set_up_logs(settings.log_level)
     if not settings.database_url:
         sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")

@@ -9,6 +9,7 @@ from functools import partial
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
+from prometheus_client import REGISTRY, CollectorRegistry
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -19,6 +20,7 @@ from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.permissions import PACKAGE
+from kedge_bandit.adapters.identity.proof import KeptKeys
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
@@ -37,6 +39,7 @@ from kedge_bandit.application.watch import WatchAllocations
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.administration import administration
 from kedge_bandit.entrypoints.connections import connector, engine_of
+from kedge_bandit.entrypoints.doors import keyring_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.settings import Settings
 
@@ -50,26 +53,29 @@ class Replica:
     writer: GroupWriter
     telemetry: Telemetry
     keyring: Keyring
+    issuer_keys: KeptKeys | None
     flags: FlagWatch | None
     watch: WatchAllocations
     servicers: Sequence[tuple[ServiceDescriptor, object]]
 
     async def keep_view(self) -> None:
-        """Keep the view true for ever: what the database says, and what a flag provider says."""
+        """Keep the view true for ever: what the database, the issuer of tokens and a flag provider say."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.snapshot.run())
+            if self.issuer_keys is not None:
+                group.create_task(self.issuer_keys.run())
             if self.flags is not None:
                 group.create_task(self.flags.run(self.snapshot.look_at_overrides))
 
 
-async def build_replica(settings: Settings, url: str) -> Replica:
+async def build_replica(settings: Settings, url: str, registry: CollectorRegistry = REGISTRY) -> Replica:
     """Build what a server process and a web process share. Reads the token keys; everything else comes later."""
     engine = engine_of(url)
     ledgers = PostgresLedgers(engine)
     async with engine.connect() as connection:
         keys = {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
-    telemetry = Telemetry()
-    keyring = Keyring()
+    telemetry = Telemetry(registry)
+    keyring, issuer_keys = keyring_of(settings)
     clock = DatabaseClock()
     flags = flag_watch(settings, telemetry.registry)
     override = overrides(settings, flags)
@@ -88,7 +94,7 @@ async def build_replica(settings: Settings, url: str) -> Replica:
     watch = WatchAllocations(snapshot)
     snapshot.changed = watch.changed
     telemetry.watched(lambda: watch.connected)
-    replica = Replica(engine, snapshot, writer, telemetry, keyring, flags, watch, ())
+    replica = Replica(engine, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, ())
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
         *administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override),

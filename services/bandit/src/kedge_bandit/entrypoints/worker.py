@@ -11,9 +11,10 @@ import sys
 
 import structlog
 import uvloop
-from prometheus_client import start_http_server
 
 from kedge_bandit.entrypoints.logs import set_up_logs
+from kedge_bandit.entrypoints.metrics_port import serve_metrics
+from kedge_bandit.entrypoints.profile import check_profile
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.worker_wiring import build_worker
 
@@ -27,7 +28,7 @@ async def work(settings: Settings, url: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if settings.worker_metrics_port:
-        start_http_server(settings.worker_metrics_port, addr=settings.host, registry=worker.rounds.metrics.registry)
+        serve_metrics(settings, settings.worker_metrics_port, worker.rounds.metrics.registry)
     log.info("worker.ready")
     beside = [asyncio.create_task(worker.anchoring.run())]
     if worker.flags is not None:
@@ -46,6 +47,7 @@ async def work(settings: Settings, url: str) -> None:
 def main() -> None:
     """Run the process."""
     settings = read_settings()
+    check_profile(settings)
     set_up_logs(settings.log_level)
     if not settings.database_url:
         sys.exit("KEDGE_DATABASE_URL is not set: `kedge serve` starts the embedded database and this process with it")

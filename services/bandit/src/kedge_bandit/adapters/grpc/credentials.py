@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from grpc import aio
 
-from kedge_bandit.adapters.identity.bearer import Bearer
-from kedge_bandit.adapters.identity.certificates import Certificate, read_certificate
+from kedge_bandit.adapters.identity.proof import Certificate, ReadCertificate, Tokens
 from kedge_bandit.domain.api_key import PREFIX, StoredKey, split_key
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
@@ -28,6 +27,7 @@ class Keyring:
 
     Args:
         tokens: verifies bearer tokens; None: there are none.
+        certificates: reads clients' certificates; None: there are none.
         now: seconds since the Unix epoch.
     """
 
@@ -36,14 +36,15 @@ class Keyring:
         keys: Iterable[StoredKey] = (),
         bindings: Iterable[Binding] = (),
         *,
-        tokens: Bearer | None = None,
+        tokens: Tokens | None = None,
+        certificates: ReadCertificate | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._keys: dict[str, StoredKey] = {}
         self._bindings: tuple[Binding, ...] = ()
         self._known: dict[str | bytes, tuple[Principal, float]] = {}
         self._certificates: dict[bytes, Certificate] = {}
-        self._tokens, self._now = tokens, now
+        self._tokens, self._read_certificate, self._now = tokens, certificates, now
         self.replace(keys, bindings)
 
     def replace(self, keys: Iterable[StoredKey], bindings: Iterable[Binding] = ()) -> None:
@@ -84,7 +85,7 @@ class Keyring:
             if name == "authorization" and isinstance(value, str):
                 principal = self.holder(value)
                 return principal if principal.name else self._passed_on(context, principal)
-        pem = _certificate_of(context)
+        pem = self._certificate_of(context)
         if pem is None:
             raise Unauthenticated(NO_CREDENTIAL)
         return self._good(pem) or self._bound(pem)
@@ -127,15 +128,23 @@ class Keyring:
         return self._remember(pem, certificate_holder(certificate.name, self._bindings), certificate.until)
 
     def _passed_on(self, context: aio.ServicerContext[Any, Any], person: Principal) -> Principal:
-        pem = _certificate_of(context)
+        pem = self._certificate_of(context)
         return person if pem is None else replace(person, name=f"cert:{self._read(pem).name}")
+
+    def _certificate_of(self, context: aio.ServicerContext[Any, Any]) -> bytes | None:
+        """Give the client certificate that the handshake verified; None on a connection without one."""
+        if self._read_certificate is None:
+            return None
+        return next(iter(context.auth_context().get(_CERTIFICATE, ())), None)
 
     def _read(self, pem: bytes) -> Certificate:
         found = self._certificates.get(pem)
-        if found is None:
+        if found is None and self._read_certificate is not None:
             if len(self._certificates) >= MAX_CACHED:
                 self._certificates.clear()
-            found = self._certificates[pem] = read_certificate(pem)
+            found = self._certificates[pem] = self._read_certificate(pem)
+        if found is None:
+            raise Unauthenticated(NO_CREDENTIAL)
         return found
 
     def _remember(self, credential: str | bytes, principal: Principal, until: float) -> Principal:
@@ -143,10 +152,3 @@ class Keyring:
             self._known.clear()
         self._known[credential] = principal, until
         return principal
-
-
-def _certificate_of(context: aio.ServicerContext[Any, Any]) -> bytes | None:
-    """Give the client certificate that the handshake verified; None on a connection without one."""
-    for pem in context.auth_context().get(_CERTIFICATE, ()):
-        return pem
-    return None

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode, aio
 
-from kedge_bandit.adapters.identity.bearer import SignerUnknown
+from kedge_bandit.adapters.identity.proof import SignerUnknown
 from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.domain.errors import InvalidValue, KedgeError
 

@@ -1,6 +1,5 @@
 """Verify a bearer token: signed by a known key, for this service, valid now (RFC 7519, RFC 8725)."""
 
-import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from joserfc.errors import ClaimError, JoseError
 from joserfc.jws import JWSRegistry
 
 from kedge_bandit.adapters.identity.key_source import KeySource
+from kedge_bandit.adapters.identity.proof import SignerUnknown
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.identity import ClaimRules, token_holder
 from kedge_bandit.domain.principal import Principal
@@ -27,21 +27,6 @@ LEEWAY_SECONDS: Final = 5
 LONGEST_SECONDS: Final = 86_400
 """A token cannot be revoked, so it may not be good for longer."""
 _TYPES: Final = ("JWT", "at+jwt")
-
-
-class SignerUnknown(Unauthenticated):
-    """Refuse a token whose key is not known; it may be known once the keys that are being read are here."""
-
-    def __init__(self, renewal: "asyncio.Task[None] | None") -> None:
-        super().__init__("the token is signed with a key that is not in the key set: get a new one")
-        self._renewal = renewal
-
-    async def may_try_again(self) -> bool:
-        """Wait for keys that are being read; False where none are."""
-        if self._renewal is None:
-            return False
-        await asyncio.shield(self._renewal)
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

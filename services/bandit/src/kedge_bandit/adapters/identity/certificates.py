@@ -1,28 +1,18 @@
 """Read a client certificate that the TLS handshake has verified: whose it is, and until when."""
 
-from dataclasses import dataclass
-
 from cryptography import x509
 
+from kedge_bandit.adapters.identity.proof import Certificate
 from kedge_bandit.domain.errors import InvalidName, Unauthenticated
 from kedge_bandit.domain.identity import certificate_name
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is known of its holder.
-
-    Attributes:
-        name: its SPIFFE id, else `dns:` and its first DNS name; the common name says nothing.
-        until: the end of its validity, seconds since the Unix epoch.
-    """
-
-    name: str
-    until: float
-
-
 def read_certificate(pem: bytes) -> Certificate:
-    """Read a certificate. Raises Unauthenticated where it has no name, or more than one SPIFFE id."""
+    """Read a certificate's name and end; the common name says nothing.
+
+    Raises:
+        Unauthenticated: it has no SPIFFE id and no DNS name, or more than one SPIFFE id.
+    """
     read = x509.load_pem_x509_certificate(pem)
     try:
         names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

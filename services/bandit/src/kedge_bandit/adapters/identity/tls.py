@@ -3,15 +3,11 @@
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import grpc
 import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
-
-LOOK_SECONDS: Final = 5.0
-"""How often what holds a TLS context of its own looks at the files; gRPC looks at every handshake."""
 
 log = structlog.get_logger(__name__)
 
@@ -67,9 +63,10 @@ class ServedCertificate:
         log.info("tls.renewed")
         return before != self._pem
 
-    def refresh(self, context: ssl.SSLContext) -> None:
-        """Let new connections of a context have the newest certificate."""
-        context.load_cert_chain(self.files.certificate, self.files.key)
+    def bring(self, context: ssl.SSLContext) -> None:
+        """Let new connections of a TLS context have the newest certificate, if there is a new one."""
+        if self.renew():
+            context.load_cert_chain(self.files.certificate, self.files.key)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
         return self._configuration() if self.renew() else None

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from kedge_bandit.adapters.grpc.credentials import Keyring
-from kedge_bandit.adapters.identity.bearer import SignerUnknown
+from kedge_bandit.adapters.identity.proof import SignerUnknown
 from kedge_bandit.domain.errors import KedgeError, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Principal

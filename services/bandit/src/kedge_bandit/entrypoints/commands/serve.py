@@ -11,6 +11,8 @@ from rich.console import Console
 from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.keep_database import kept
+from kedge_bandit.entrypoints.metrics_port import is_encrypted
+from kedge_bandit.entrypoints.profile import check_database, check_profile
 from kedge_bandit.entrypoints.settings import MAX_REPLICAS, Settings, read_settings
 from kedge_bandit.entrypoints.supervisor import AlreadyRunning, Program, Supervisor, settings_of
 
@@ -26,8 +28,10 @@ def serve(
     settings = read_settings()
     if replicas is not None:
         settings = settings.model_copy(update={"replicas": replicas})
+    check_profile(settings)
     database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
     try:
+        check_database(settings, database.service_url)
         supervisor = supervise(
             settings,
             database,
@@ -41,7 +45,8 @@ def serve(
             console.print(f"error: {error}", style="red", markup=False)
             raise SystemExit(1) from error
         ports = ", ".join(program.settings["KEDGE_PORT"] for program in programs.servers(settings))
-        console.print(f"gRPC on {settings.host}:{ports}, REST on http://{settings.host}:{settings.web_port}")
+        scheme = "https" if is_encrypted(settings) else "http"
+        console.print(f"gRPC on {settings.host}:{ports}, REST on {scheme}://{settings.host}:{settings.web_port}")
         console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends")
         try:
             with kept(database.embedded, supervisor.said):
