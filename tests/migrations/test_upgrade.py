@@ -112,6 +112,8 @@ def upgraded(fresh_database: str) -> Iterator[tuple[psycopg.Connection[Any], dic
         address = fresh_database.replace("postgresql://", "postgresql+psycopg://", 1)
         assert (upgrade(address), upgrade(address)) == (2, 0)
         connection.execute("SELECT control.create_tenant(%s)", (FRESH,))
+        assert connection.execute("SELECT control.extend_partitions('')").fetchall() == [(FRESH,)]
+        assert connection.execute("SELECT control.extend_partitions('')").fetchall() == [(None,)]
         yield connection, before, control
         for tenant in (EMPTY, FULL, FRESH):
             connection.execute(f"DROP SCHEMA {schema_of(tenant)} CASCADE")

@@ -26,8 +26,8 @@ ONLY_DECISIONS = "~"
 LONGEST_BACKOFF = 30.0
 UNBLOCKING_SECONDS = 0.01
 """A transaction that keeps rows from being final is another writer's or another pass, and mostly over in no time."""
-PARTITION_SECONDS = 3600.0
-EXTEND_PARTITIONS = "SELECT control.extend_partitions()"
+PARTITION_SECONDS = 60.0
+EXTEND_PARTITIONS = "SELECT control.extend_partitions(%s)"
 
 log = structlog.get_logger(__name__)
 
@@ -172,11 +172,13 @@ class Rounds:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _extend_partitions(self) -> None:
-        """Ask for the next month's partitions now and every hour; where it fails, rows go to the default partition."""
+        """Ask for the next month's partitions now and every minute; without them rows go to the default ones."""
         while True:
             try:
                 async with await self.connect() as connection:
-                    await connection.execute(EXTEND_PARTITIONS)
+                    seen: str | None = ""
+                    while seen is not None:
+                        (seen,) = await anext(await connection.execute(EXTEND_PARTITIONS, [seen]))
             except (psycopg.Error, OSError) as error:
                 log.warning("partitions.not_extended", error=type(error).__name__)
             await asyncio.sleep(PARTITION_SECONDS)
