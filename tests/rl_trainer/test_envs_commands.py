@@ -38,7 +38,8 @@ def test_describe_tells_tasks_policies_and_splits(name: str) -> None:
 @every_ground
 def test_evaluate_prints_a_table_and_writes_numbers_and_figures(name: str, tmp_path: Path) -> None:
     stem = tmp_path / "found"
-    done = run("evaluate", name, "--seeds", "6", "--plot", "--out", str(stem))
+    drawn = ["--plot"] if name == "relocation_env" else []  # one is enough: the plot knows nothing of an environment
+    done = run("evaluate", name, "--seeds", "6", *drawn, "--out", str(stem))
     assert done.exit_code == 0
     written = json.loads(stem.with_suffix(".json").read_text())
     assert [one["policy"] for one in written] == ["random", load(name).ORACLE]
@@ -46,8 +47,9 @@ def test_evaluate_prints_a_table_and_writes_numbers_and_figures(name: str, tmp_p
     grades = [one["metrics"]["grade"] for one in written]
     assert grades[0]["mean"] < grades[1]["mean"] <= 1
     assert all(grade["low"] <= grade["mean"] <= grade["high"] for grade in grades)
-    assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in stem.with_suffix(".svg").read_text()
+    if drawn:
+        assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in stem.with_suffix(".svg").read_text()
     assert f"{grades[1]['mean']:.3f}" in done.stdout
 
 

@@ -55,6 +55,14 @@ class RelocationObservation(BaseModel):
         return {name: value for name, value in written.items() if name in self.model_fields_set}
 
 
+class GradeRequest(BaseModel):
+    """Which finished episode to grade; there is no task to name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    episode_id: str = Field(max_length=255)
+
+
 class RelocationState(BaseModel):
     """What a session may ask about itself: nothing that the observation hides."""
 

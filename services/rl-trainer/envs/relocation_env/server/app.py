@@ -3,13 +3,15 @@
 import argparse
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, status
 from openenv.core.env_server.http_server import create_app
 
+from relocation_env import rubric
 from relocation_env.ground import NAME, PORT, TASKS
-from relocation_env.models import RelocationAction, RelocationObservation, RelocationState
+from relocation_env.models import GradeRequest, RelocationAction, RelocationObservation, RelocationState
 from relocation_env.server.environment import RelocationEnvironment
 from relocation_env.server.messages import ObjectsOnly
+from relocation_env.server.sessions import MOST, SESSIONS
 
 MAX_SESSIONS = 256
 
@@ -28,6 +30,23 @@ app.add_middleware(ObjectsOnly)
 def tasks() -> dict[str, str]:
     """List the tasks that a reset may ask for."""
     return dict(TASKS)
+
+
+@app.get("/sessions")
+def sessions() -> dict[str, int]:
+    """Count the episodes that are kept by id."""
+    return {"kept": SESSIONS.count(), "most": MOST}
+
+
+@app.post("/grade")
+def grade(asked: GradeRequest) -> dict[str, str | float]:
+    """Grade a finished episode, as the task that it was begun as."""
+    episode = SESSIONS.find(asked.episode_id)
+    if episode is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "no episode is kept under that id: reset with it first")
+    if not episode.over:
+        raise HTTPException(status.HTTP_409_CONFLICT, "the episode is not over: a grade before its end would tell")
+    return {"task": episode.task, "grade": rubric.grade(episode.world)}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from relocation_env.episode import Episode
 from relocation_env.ground import NAME, SPLITS, SUMMARY, TASKS, VERSION, start
 from relocation_env.models import RelocationAction, RelocationObservation, RelocationState
+from relocation_env.server.sessions import SESSIONS
 
 HELD_OUT = "KEDGE_ENV_HELD_OUT"
 """Set to 1 for a server that may also play the test split; a trainer's server is started without."""
@@ -46,6 +47,8 @@ class RelocationEnvironment(Environment):
             raise ValueError(f"no task {chosen!r}; there are {', '.join(TASKS)}")
         self._episode = start(chosen, self._seed(seed, split, index))
         self._episode_id = episode_id or str(uuid4())
+        if episode_id:
+            SESSIONS.keep(episode_id, self._episode)
         return self._observation({})
 
     def _seed(self, seed: int | None, split: str | None, index: int | None) -> int:
@@ -64,12 +67,16 @@ class RelocationEnvironment(Environment):
         """Do it on the event loop: it takes less than handing it to a thread."""
         return self.step(action, **asked)
 
-    def step(self, action: RelocationAction, timeout_s: float | None = None, **_: Any) -> RelocationObservation:
-        """Play an action.
+    def step(
+        self, action: RelocationAction, timeout_s: float | None = None, episode_id: str | None = None, **_: Any
+    ) -> RelocationObservation:
+        """Play an action in the session's episode, or in the one that was begun under an id.
 
         Raises:
-            RuntimeError: there is no episode yet.
+            RuntimeError: there is no episode yet, or none is kept under that id.
         """
+        if episode_id is not None:
+            self._episode = SESSIONS.find(episode_id)
         if self._episode is None:
             raise RuntimeError("reset first: a step belongs to the episode of its session")
         turn = self._episode.step({"action_type": action.action_type, "target": action.target})
