@@ -1,6 +1,7 @@
 """Answer on the command line: a table for people, one JSON document for machines, one sentence for an error."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's 
 
 _PIPE_WIDTH = 160
 _LEAST_WIDTH = 12
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class FailedCheck(Exception):
@@ -36,14 +38,31 @@ class FailedCheck(Exception):
 def answer(document: object, show: Callable[[Console], None], *, as_json: bool) -> None:
     """Print the document, or show it to a person."""
     if as_json:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(visible(json.dumps(document, ensure_ascii=False, allow_nan=False)) + "\n")
     else:
-        show(Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH))
+        show(InertConsole(width=None if sys.stdout.isatty() else _PIPE_WIDTH))
+
+
+def visible(text: str) -> str:
+    r"""Write characters that a terminal would obey, or that turn text around, as their escapes, which JSON reads too.
+
+    >>> visible("a\x1b[2J\u202e")
+    'a\\u001b[2J\\u202e'
+    """
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class InertConsole(Console):
+    """A console on which nobody else's text can move the cursor, change the title or hide a line."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; texts with what a terminal would obey made visible."""
+        super().print(*(visible(part) if isinstance(part, str) else part for part in objects), **options)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Make a table; numbers stand to the right."""
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=escape(visible(title)), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     cells = [list(row) for row in rows]
     for place, column in enumerate(columns):
         longest = max((len(_text(row[place])) for row in cells), default=0)
@@ -61,7 +80,7 @@ def _text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
+    return visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 @contextmanager
@@ -91,7 +110,7 @@ def _refusal(error: Any) -> tuple[str, str]:
 
 def _ended(sentence: str, reason: str = "") -> typer.Exit:
     named = f" [dim]({reason})[/]" if reason else ""
-    console = Console(stderr=True, soft_wrap=True)
+    console = InertConsole(stderr=True, soft_wrap=True)
     console.print(f"[red]error:[/] {escape(sentence)}{named}", highlight=False)
     return typer.Exit(1)
 

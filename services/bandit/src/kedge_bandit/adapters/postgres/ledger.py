@@ -16,9 +16,10 @@ from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
 from kedge_bandit.adapters.postgres.learning import PostgresLearning
 from kedge_bandit.adapters.postgres.tables import TENANT
 from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection
-from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
+from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, VersionMismatch
 from kedge_bandit.domain.identifiers import TenantId
 
+_OVERTAKEN = ("40P01", "40001")  # deadlock_detected, serialization_failure
 UNKNOWN_TENANT = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
 
 
@@ -85,7 +86,21 @@ class PostgresLedgers:
                     await _take_role(connection, tenant)
                     yield PostgresLedger(tenant, connection)
         except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+            if _sqlstate(error) in _OVERTAKEN:
+                raise Overtaken from error
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
+
+
+class Overtaken(VersionMismatch):
+    """Refuse a change that waited for another, which waited for it: nothing of it was made; it may be repeated."""
+
+    def __init__(self) -> None:
+        super(VersionMismatch, self).__init__("another change of this tenant came first: repeat the request.")
+
+
+def _sqlstate(error: Exception) -> str | None:
+    found: str | None = getattr(getattr(error, "orig", error), "sqlstate", None)
+    return found
 
 
 async def _take_role(connection: AsyncConnection, tenant: TenantId) -> None:

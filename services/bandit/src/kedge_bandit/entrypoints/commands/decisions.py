@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kedge.bandit.v1 import decision_pb2, decision_service_pb2, policy_service_pb2
 from kedge_bandit.entrypoints.client import Client, connected
@@ -72,7 +73,7 @@ def _context(client: Client, name: str, features: list[str]) -> decision_pb2.Con
 
 def _show_decision(out: Console, made: Any, episode_id: str) -> None:
     reason = enum_text(decision_pb2.DecisionReason.DESCRIPTOR, made.reason)
-    out.print(f"[bold]{made.action_key}[/]  propensity {made.propensity:.4g}, {reason}, episode {episode_id}")
+    out.print(f"[bold]{made.action_key}[/]  propensity {made.propensity:.4g}, {reason}, episode {escape(episode_id)}")
     rows = [(each.action_key, each.propensity) for each in made.distribution]
     out.print(table(f"Bucket {made.bucket or '(all)'}", ("action", "propensity"), rows))
     out.print(f"kedge explain {made.decision}", highlight=False, soft_wrap=True)
@@ -80,7 +81,7 @@ def _show_decision(out: Console, made: Any, episode_id: str) -> None:
 
 def _show_explanation(out: Console, found: Any) -> None:
     for sentence in found.sentences:
-        out.print(sentence, highlight=False)
+        out.print(sentence, markup=False, highlight=False)
     rows = [
         (
             each.action_key,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from google.protobuf.json_format import ParseDict, ParseError
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
 from kedge.bandit.v1 import episode_service_pb2
@@ -51,7 +52,7 @@ def episodes(
     def show(out: Console) -> None:
         out.print(f"{found.imported} episodes imported, {found.duplicates} were there already")
         for refusal in found.refusals:
-            out.print(f"[yellow]refused:[/] {refusal}", highlight=False)
+            out.print(f"[yellow]refused:[/] {escape(refusal)}", highlight=False)
 
     answer(document_of(found), show, as_json=as_json)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import grpc
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kedge.bandit.v1 import policy_pb2, policy_service_pb2
 from kedge_bandit.adapters.grpc.status import reason_of
@@ -39,7 +40,7 @@ def apply(
     def show(out: Console) -> None:
         out.print(f"{put.policy.name} {change}, version {put.policy.policy_version}", highlight=False)
         for warning in put.warnings:
-            out.print(f"[yellow]warning:[/] {warning}", highlight=False)
+            out.print(f"[yellow]warning:[/] {escape(warning)}", highlight=False)
 
     answer(document, show, as_json=as_json)
 

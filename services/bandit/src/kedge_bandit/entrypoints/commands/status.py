@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kedge.bandit.v1 import policy_pb2, policy_service_pb2, tenant_service_pb2
 from kedge_bandit.entrypoints.client import Client, connected
@@ -113,7 +114,7 @@ def _show(out: Console, found: Any) -> None:
     if found.effective_episodes_per_cell:
         out.print(f"effective episodes per live cell: {found.effective_episodes_per_cell:.0f}", highlight=False)
     for warning in found.warnings:
-        out.print(f"[yellow]look at:[/] {warning}", highlight=False)
+        out.print(f"[yellow]look at:[/] {escape(warning)}", highlight=False)
 
 
 def _mean(total: float, weight: float) -> float:
