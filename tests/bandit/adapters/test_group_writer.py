@@ -18,6 +18,7 @@ from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, dec
 from kedge_bandit.domain.outcome import Outcome, SignalKind
 from kedge_migrations import upgrade
 from tests.fixtures.decisions import decision as plain
+from tests.fixtures.stack import wait_for
 
 TENANT = TenantId("writer")
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -213,3 +214,18 @@ async def test_many_senders_share_commits(database: str) -> None:
         await asyncio.gather(*(caller(number) for number in range(32)))
     assert sum(commits) == 640
     assert len(commits) <= 640 / 4
+
+
+async def test_a_commit_finds_keys_by_their_index_though_the_tables_were_empty_when_it_was_planned(
+    database: str,
+) -> None:
+    tenant = TenantId("planned")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("SELECT control.create_tenant(%s)", (tenant,))
+    async with running(connector(database)) as writer:
+        for number in range(10):
+            made = plain(decision_id=decision_id(number, number), tenant=tenant, episode_id=EpisodeId(f"e-{number}"))
+            assert await writer.decisions(tenant, [made]) == ["RECORDED"]
+    question = "SELECT idx_scan, seq_tup_read FROM pg_stat_user_tables WHERE relid = 't_planned.decision_key'::regclass"
+    wait_for(lambda: rows(database, question)[0][0] >= 10, "the closed connection's counts")
+    assert rows(database, question)[0][1] == 0
