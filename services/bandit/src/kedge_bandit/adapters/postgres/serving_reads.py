@@ -154,7 +154,7 @@ class ServingReads:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close its connections; the next call opens a new one."""
         await self._engine.dispose()
 
     async def now(self) -> datetime:

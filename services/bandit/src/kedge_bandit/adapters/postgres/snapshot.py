@@ -168,6 +168,8 @@ class ReplicaSnapshot:
                     await self.refresh()
             except GONE as error:
                 log.warning("snapshot.not_refreshed", error=type(error).__name__)
+                if isinstance(error, TimeoutError):
+                    await self.reads.close()  # what else is in the pool may be as dead
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 await asyncio.sleep(max(0.0, began + POLL_SECONDS - monotonic()))
