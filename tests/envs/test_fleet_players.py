@@ -64,10 +64,12 @@ def test_the_datasheet_s_figures_are_within_the_sample_s_reach() -> None:
 
 def test_the_control_learned_nothing() -> None:
     """Trained on shuffled rewards it stays where random play is, and far from what was learned."""
-    grades = {(one.player, one.domain): one.mean["grade"] for one in rows()}
-    control = next(grade for (player, domain), grade in grades.items() if "control" in player and domain == "crm")
-    assert control <= grades["random", "crm"] + 0.15
-    assert control <= grades["learned, seed 1", "crm"] - 0.35
+    at = {one.player: one.mean for one in rows() if one.domain == "crm"}
+    for control in ("control", "control, sampled"):
+        assert at[control]["oversight"] == pytest.approx(at["random"]["oversight"], abs=0.35)
+        assert at[control]["grade"] == pytest.approx(at["random"]["grade"], abs=0.15)
+        assert at[control]["detection"] * (1 - at[control]["needless"]) < 0.30
+        assert at[control]["oversight"] < at["learned, seed 1"]["oversight"] - 1.0
 
 
 def test_the_printed_tables_say_both_sides_and_the_source_s_claims() -> None:
