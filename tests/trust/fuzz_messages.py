@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -142,7 +142,7 @@ class Messages:
             case FieldDescriptor.CPPTYPE_BOOL:
                 return self.random.random() < 0.5
             case FieldDescriptor.CPPTYPE_ENUM:
-                return self.random.choice([value.number for value in field.enum_type.values])
+                return self.random.choice([value.number for value in _enum(field).values])
             case FieldDescriptor.CPPTYPE_DOUBLE | FieldDescriptor.CPPTYPE_FLOAT:
                 found = _RANGE.search(comment)
                 return self.random.uniform(*map(float, found.groups())) if found else self.random.uniform(0, 2)
@@ -157,16 +157,16 @@ class Messages:
         kind = message.DESCRIPTOR
         if not kind.fields:
             return
-        field = self.random.choice(kind.fields)
+        field: Any = self.random.choice(kind.fields)
         value = getattr(message, field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             self._spoil_map(value, field.message_type)
         elif field.is_repeated:
             self._spoil_list(value, field)
         elif field.message_type is None:
-            setattr(message, field.name, self._bad(field)) if self.random.random() < 0.8 else message.ClearField(
-                field.name
-            )
+            message.ClearField(field.name)
+            if self.random.random() < 0.8:
+                setattr(message, field.name, self._bad(field))
         elif self.random.random() < 0.15:
             message.ClearField(field.name)
         else:
@@ -229,6 +229,11 @@ class Messages:
             if spoiled:
                 spoiled[self.random.randrange(len(spoiled))] ^= 1 << self.random.randrange(8)
         return bytes(spoiled)
+
+
+def _enum(field: FieldDescriptor) -> EnumDescriptor:
+    assert field.enum_type is not None
+    return field.enum_type
 
 
 def _nested(depth: int) -> bytes:
