@@ -16,6 +16,7 @@ COMMANDS = {
     "tenant": "tenants:tenants",
     "key": "credentials:keys",
     "identity": "credentials:identities",
+    "can": "can:may",
     "policy": "policies:policies",
     "decide": "decisions:decide",
     "explain": "decisions:explain",

@@ -2,15 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
+from starlette.routing import Route
 
 from kedge_bandit.adapters.flags.own import OwnProvider, flag_of
-from kedge_bandit.adapters.grpc.permissions import check_declared
+from kedge_bandit.adapters.grpc.permissions import check_declared, check_routes_declared
 from kedge_bandit.adapters.rest.ofrep import Ofrep
 from kedge_bandit.adapters.rest.transcode import build_app
 from kedge_bandit.entrypoints.doors import follow_certificate
@@ -41,7 +42,15 @@ def make_app(replica: Replica) -> FastAPI:
         response.status_code = 503 if stale else 200
         return {"status": "stale" if stale else "ready", "age_seconds": replica.snapshot.age_seconds}
 
+    check_routes_declared(plain_routes(app))
     return app
+
+
+def plain_routes(app: FastAPI) -> Iterator[str]:
+    """Name the routes that are no RPCs, as "GET /path"; what answers HEAD beside GET is one route."""
+    for route in app.routes:
+        if isinstance(route, Route):
+            yield from (f"{method} {route.path}" for method in route.methods or () if method != "HEAD")
 
 
 @asynccontextmanager

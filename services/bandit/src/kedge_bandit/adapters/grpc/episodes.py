@@ -55,6 +55,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
         self, request_iterator: AsyncIterator[pb.StreamEpisodesRequest], context: Context
     ) -> AsyncIterator[pb.StreamEpisodesResponse]:
         """Log many episodes, up to 256 at once; answers come in the order of the requests."""
+        self.keyring.caller(context).check_anywhere(_ALLOWED["StreamEpisodes"])
         answers: asyncio.Queue[asyncio.Task[pb.StreamEpisodesResponse] | None] = asyncio.Queue(_IN_FLIGHT)
 
         async def read() -> KedgeError | None:
@@ -137,6 +138,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
         self, request_iterator: AsyncIterator[pb.ImportEpisodesRequest], context: Context
     ) -> pb.ImportEpisodesResponse:
         """Take episodes a platform already has; never learned from."""
+        self.keyring.caller(context).check_anywhere(_ALLOWED["ImportEpisodes"])
         response = pb.ImportEpisodesResponse()
         async for message in request_iterator:
             tenant, policy = parse_policy(message.policy)

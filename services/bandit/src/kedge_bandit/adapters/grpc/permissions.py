@@ -1,4 +1,4 @@
-"""Declare the one permission of every RPC. An RPC that is not declared here fails start-up."""
+"""Declare the one permission of every RPC and route. One that is not declared here fails start-up."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -62,6 +62,21 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
 """Permission of every RPC by its full method name, `/package.Service/Method`."""
 
 
+ROUTES: Final[Mapping[str, Permission | None]] = MappingProxyType(
+    {
+        "POST /ofrep/v1/evaluate/flags": Permission.READ_FLAGS,
+        "POST /ofrep/v1/evaluate/flags/{key}": Permission.READ_FLAGS,
+        "GET /openapi.json": None,
+        "GET /healthz": None,
+        "GET /readyz": None,
+        "GET /metrics": None,
+        "grpc.health.v1.Health": None,
+        "grpc.reflection.v1alpha.ServerReflection": None,
+    }
+)
+"""Permission of everything beside the RPCs; None: open to whoever reaches the port."""
+
+
 def permissions_of(service: str) -> Mapping[str, Permission]:
     """Read the permissions of one service by RPC, so that its servicer names none itself.
 
@@ -81,5 +96,16 @@ def check_declared(services: Iterable[ServiceDescriptor]) -> None:
     """
     methods = [f"/{service.full_name}/{rpc.name}" for service in services for rpc in service.methods]
     undeclared = [method for method in methods if method not in PERMISSIONS]
+    if undeclared:
+        raise LookupError(f"declare a permission in adapters/grpc/permissions.py for {', '.join(undeclared)}")
+
+
+def check_routes_declared(routes: Iterable[str]) -> None:
+    """Demand that every route beside the RPCs is declared, as "GET /path"; call it at start-up.
+
+    Raises:
+        LookupError: naming the routes that are not.
+    """
+    undeclared = [route for route in routes if route not in ROUTES]
     if undeclared:
         raise LookupError(f"declare a permission in adapters/grpc/permissions.py for {', '.join(undeclared)}")

@@ -37,8 +37,8 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     @answering
     async def OnboardTenant(self, request: pb.OnboardTenantRequest, context: Context) -> pb.OnboardTenantResponse:
         """Create a tenant's schema and role."""
-        tenant = parse_tenant(request.tenant.name)
         actor = self.keyring.require(context, _ALLOWED["OnboardTenant"], None).actor
+        tenant = parse_tenant(request.tenant.name)
         order = order_of(actor, "OnboardTenant", request, because=request.because, request_id=request.request_id)
         made = await self.onboard(tenant, order, _settings_of(request.tenant))
         return pb.OnboardTenantResponse(tenant=tenant_message(made))
