@@ -17,12 +17,15 @@ from tests.bench.figures import Bar, Control, Report, Row, Setting
 from tests.bench.http2_load import percentile
 from tests.bench.switch_effects import Flip, effects, outage
 from tests.bench.switch_load import Replies, SwitchJob, run_switch_load
+from tests.bench.switch_machine import Machine
 from tests.bench.switch_place import REPLICAS, Application, Fleet, running_fleet
 from tests.bench.tenants_place import database_with_commit_times
 from tests.fixtures.stack import wait_for
 
 SEED = 20260311
 FLIPS = 200
+STRETCH = 20
+"""Flips after which the bench looks at what the machine gives."""
 DWELL_SECONDS = (0.15, 0.35)
 """Between two flips, at random, so that they do not fall in step with polls."""
 WARM_UP_SECONDS, SATURATION_SECONDS = 2.0, 6.0
@@ -47,6 +50,8 @@ class _Run:
     gone: float = 0.0
     back: float = 0.0
     spins: list[float] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+    syncs: list[float] = field(default_factory=list)
     failures: int = 0
     settled: int = 0
     rebuild_error: float = float("nan")
@@ -80,12 +85,16 @@ def switch(setting: Setting) -> Report:
 def _under_load(run: _Run, fleet: Fleet, pool: ProcessPoolExecutor, setting: Setting) -> None:
     setting.say("measuring saturation")
     _sustained(fleet, pool, WARM_UP_SECONDS)
+    machine = Machine(fleet.place.folder, run.cores, run.syncs)
+    machine.mark()
     run.saturation = _sustained(fleet, pool, SATURATION_SECONDS)
     until = fleet.place.folder / "load.over"
     loading = pool.submit(run_switch_load, _job(fleet, until, SHARE * run.saturation))
     try:
         time.sleep(WARM_UP_SECONDS)
-        _flip(run, fleet, setting, loading)
+        machine.mark()
+        with machine:
+            _flip(run, fleet, setting, loading, machine)
         setting.say("holding the database")
         _outage(run, fleet)
     finally:
@@ -110,13 +119,13 @@ def _sustained(fleet: Fleet, pool: ProcessPoolExecutor, seconds: float) -> float
     return answered / (time.perf_counter() - began)
 
 
-def _flip(run: _Run, fleet: Fleet, setting: Setting, loading: "Future[Replies]") -> None:
+def _flip(run: _Run, fleet: Fleet, setting: Setting, loading: "Future[Replies]", machine: Machine) -> None:
     """Freeze and unfreeze in turns, and read afterwards when each was committed."""
     rng = random.Random(SEED)
     governance = fleet.operator.governance
     calls: list[tuple[bool, float, float]] = []
     for number in range(FLIPS):
-        if number % 20 == 0:
+        if number % STRETCH == 0:
             setting.say(f"flip {number} of {FLIPS} at {SHARE:.0%} of {run.saturation:.0f} decisions/s")
         if loading.done():
             loading.result()
@@ -130,6 +139,8 @@ def _flip(run: _Run, fleet: Fleet, setting: Setting, loading: "Future[Replies]")
             governance.Unfreeze(governance_service_pb2.UnfreezeRequest(name=POLICY, because="bench", quarantine=replay))
         calls.append((is_freeze, began, time.perf_counter()))
         time.sleep(rng.uniform(*DWELL_SECONDS))
+        if (number + 1) % STRETCH == 0:
+            machine.mark()
     run.flips = _with_commits(fleet, calls)
 
 
@@ -234,6 +245,8 @@ def _report(run: _Run) -> Report:
         Row(name="rate kept / rate asked for", value=rate / (SHARE * run.saturation), bar=RATE_BAR),
         Row(name="Decide p50 at that rate", value=percentile(calm, 0.5), unit="ms"),
         Row(name="Decide p99 at that rate", value=percentile(calm, 0.99), unit="ms"),
+        Row(name="fdatasync of a page beside the database, p50", value=percentile(run.syncs, 0.5), unit="ms"),
+        Row(name="fdatasync of a page beside the database, p99", value=percentile(run.syncs, 0.99), unit="ms"),
         Row(name="the load's own CPU share", value=replies.cpu_seconds / replies.wall_seconds),
         Row(name="episodes settled", value=run.settled, bar=LEARNED_BAR),
         Row(name="belief less a rebuild of it, largest", value=run.rebuild_error, bar=ERROR_BAR),
@@ -242,7 +255,8 @@ def _report(run: _Run) -> Report:
         Row(name="wrong replies (status, sum of P)", value=len(replies.wrong), bar=NONE_BAR),
         Row(name="turns of the application that failed, in the outage", value=run.failures),
     ]
-    return Report(rows=rows, controls=[Control("CPU of a hash, ms", run.spins)], notes=_notes(run), seeds=[SEED])
+    controls = [Control("CPU of a hash, ms", run.spins), Control("cores that nobody else took", run.cores)]
+    return Report(rows=rows, controls=controls, notes=_notes(run), seeds=[SEED])
 
 
 def _notes(run: _Run) -> list[str]:

@@ -77,9 +77,9 @@ def database_with_commit_times() -> Iterator[Place]:
 
 @contextmanager
 def running(place: Place, name: str, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run one process of the service, and end it as an operator does."""
+    """Run one process of the service, in a session of its own as under `kedge serve`; end it as an operator does."""
     argv = [sys.executable, "-m", f"kedge_bandit.entrypoints.{name}"]
-    with subprocess.Popen(argv, env=place.environment(**environment)) as process:
+    with subprocess.Popen(argv, env=place.environment(**environment), start_new_session=True) as process:
         try:
             yield process
         finally:
