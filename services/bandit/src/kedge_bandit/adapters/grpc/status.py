@@ -87,8 +87,9 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
-            _count(servicer, error)
-            await refuse(context, error)
+            refused = _refused(servicer, error)
+        del request
+        return await _refuse(context, *refused)
 
     return answer
 
@@ -149,17 +150,30 @@ def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
-            _count(servicer, error)
-            await refuse(context, error)
+            refused = _refused(servicer, error)
+        else:
+            return
+        del request
+        await _refuse(context, *refused)
 
     return answer
 
 
-async def refuse(context: Context, error: Exception) -> Never:
-    """End the call with the status of an error; what is no domain error is logged and says nothing of itself."""
+def _refused(servicer: object, error: Exception) -> tuple[StatusCode, status_pb2.Status]:
+    """Count an error, and build its status; what is no domain error is logged and says nothing of itself."""
+    _count(servicer, error)
     if not isinstance(error, KedgeError):
         _log.error("rpc.failed", exc_info=error)
-    code, status = status_of(error)
+    return status_of(error)
+
+
+async def _refuse(context: Context, code: StatusCode, status: status_pb2.Status) -> Never:
+    """End the call.
+
+    gRPC keeps what abort raises with the call, in a cycle that the collector may never be shown (server.py spares it
+    what lives long). So this is called outside of the handler of the error, whose frames hold the request: else a
+    message would be kept for ever with every refusal.
+    """
     details = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
     await context.abort(code, status.message, trailing_metadata=details)
 
