@@ -16,7 +16,7 @@ from tests.docs.pages import code, rows, section, text_of
 SOURCES = {path: (ROOT / path).read_text(encoding="utf-8") for path in python_files("services/bandit/src")}
 LIMITS = [row for row in rows("limits.md", "Limits") if len(row) == 4 and row[3]]
 EVENT = re.compile(r'log\.(?:info|warning|error|exception)\(\s*"([a-z_]+\.[a-z_]+)"')
-VERB = re.compile(r'"((?:policy|arm|tenant|key|learning|evidence)\.[a-z_]+)"')
+VERB = re.compile(r'"((?:policy|arm|tenant|key|identity|learning|evidence)\.[a-z_]+)"')
 # How durations are written: unit and its seconds.
 UNITS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 
