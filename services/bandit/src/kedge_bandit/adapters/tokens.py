@@ -25,6 +25,10 @@ _HEAD_BYTES: Final = 2 + _MAC_BYTES
 _MAX_BYTES: Final = 65_536
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+# Word for word the same for a forged token and for another tenant's.
+_NOT_OURS: Final = (
+    "the decision token is not one of this tenant's: send back exactly the bytes that Decide answered, under its tenant"
+)
 
 
 class HmacTokens:
@@ -85,16 +89,14 @@ class HmacTokens:
                 self._verified.popitem(last=False)
             self._verified[token] = decision
         if decision.tenant != tenant:
-            raise InvalidToken("the decision token belongs to another tenant: use the key of the tenant that decided")
+            raise InvalidToken(_NOT_OURS)
         return decision
 
     def _verify(self, token: bytes) -> Decision:
         keyed = self._keyed.get(token[1]) if _HEAD_BYTES < len(token) <= _MAX_BYTES and token[0] == _VERSION else None
         body = token[_HEAD_BYTES:]
         if keyed is None or not hmac.compare_digest(token[2:_HEAD_BYTES], _mac(keyed, token[:2] + body)):
-            raise InvalidToken(
-                "the decision token is not one of ours: send back exactly the bytes that Decide answered"
-            )
+            raise InvalidToken(_NOT_OURS)
         fields = orjson.loads(body)
         available = fields[8]
         return Decision(

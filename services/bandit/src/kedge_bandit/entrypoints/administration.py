@@ -18,6 +18,7 @@ from kedge_bandit.adapters.grpc.governance import ExperimentServicer, Governance
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
+from kedge_bandit.adapters.postgres.isolation import PostgresWalls
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
@@ -30,6 +31,7 @@ from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAud
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
+from kedge_bandit.application.verify_isolation import VerifyIsolation
 
 
 def administration(
@@ -53,18 +55,7 @@ def administration(
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers),
     )
-    identities = PostgresIdentities(engine)
-    tenants = TenantServicer(
-        keyring=keyring,
-        onboard=OnboardTenant(registry, clock),
-        update=UpdateTenant(registry, clock),
-        tenants=ListTenants(registry),
-        create_key=CreateKey(identities, clock, secrets.token_bytes),
-        revoke_key=RevokeKey(identities, clock),
-        bind=BindIdentity(identities, clock),
-        unbind=UnbindIdentity(identities, clock),
-        credentials=ListCredentials(identities),
-    )
+    tenants = _tenants(engine, registry, keyring, clock)
     governance = GovernanceServicer(
         keyring=keyring,
         levels=levels,
@@ -81,4 +72,20 @@ def administration(
         (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
         (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer(keyring)),
         (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
+    )
+
+
+def _tenants(engine: AsyncEngine, registry: PostgresTenants, keyring: Keyring, clock: Clock) -> TenantServicer:
+    identities = PostgresIdentities(engine)
+    return TenantServicer(
+        keyring=keyring,
+        onboard=OnboardTenant(registry, clock),
+        update=UpdateTenant(registry, clock),
+        tenants=ListTenants(registry),
+        create_key=CreateKey(identities, clock, secrets.token_bytes),
+        revoke_key=RevokeKey(identities, clock),
+        bind=BindIdentity(identities, clock),
+        unbind=UnbindIdentity(identities, clock),
+        credentials=ListCredentials(identities),
+        verify_isolation=VerifyIsolation(PostgresWalls(engine)),
     )

@@ -13,6 +13,7 @@ from kedge_bandit.adapters.grpc.wire_identity import identity_message, key_messa
 from kedge_bandit.application.administration_ports import TenantSettings
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
 from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
+from kedge_bandit.application.verify_isolation import VerifyIsolation
 from kedge_bandit.domain.api_key import split_key
 from kedge_bandit.domain.identifiers import parse_tenant
 
@@ -33,6 +34,7 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     bind: BindIdentity
     unbind: UnbindIdentity
     credentials: ListCredentials
+    verify_isolation: VerifyIsolation
 
     @answering
     async def OnboardTenant(self, request: pb.OnboardTenantRequest, context: Context) -> pb.OnboardTenantResponse:
@@ -63,6 +65,18 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
         return pb.ListTenantsResponse(
             tenants=[tenant_message(tenant) for tenant in found[:size]],
             next_page_token=found[size - 1].name if len(found) > size else "",
+        )
+
+    @answering
+    async def VerifyIsolation(self, request: pb.VerifyIsolationRequest, context: Context) -> pb.VerifyIsolationResponse:
+        """Inspect the walls between tenants, and run against them."""
+        self.keyring.require(context, _ALLOWED["VerifyIsolation"], None)
+        found = await self.verify_isolation()
+        return pb.VerifyIsolationResponse(
+            tenants=found.tenants,
+            attempts=found.attempts,
+            faults=[pb.IsolationFault(kind=one.kind, object=one.place, detail=one.detail) for one in found.faults],
+            login=found.login,
         )
 
     @answering

@@ -3,11 +3,12 @@
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from kedge.bandit.v1 import tenant_service_pb2
-from kedge_bandit.entrypoints.client import connected
+from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
 from kedge_bandit.entrypoints.documents import document_of
-from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, TenantName, answer, table
+from kedge_bandit.entrypoints.printing import Because, FailedCheck, JsonFlag, KedgeGroup, TenantName, answer, table
 
 _PAGE = 1000
 
@@ -76,3 +77,24 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
     rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"], t["durable"]) for t in found]
     heads = ("tenant", "since", "stores content", "durable")
     answer(found, lambda out: out.print(table("Tenants", heads, rows)), as_json=as_json)
+
+
+@tenants.command("verify-isolation")
+def verify_isolation(*, as_json: JsonFlag = False) -> None:
+    """Inspect the walls between tenants and run against them; ends with 1 where one does not hold."""
+    with connected() as client:
+        request = tenant_service_pb2.VerifyIsolationRequest()
+        found = client.call(client.tenants.VerifyIsolation, request, seconds=LONG_SECONDS)
+    line = f"{found.tenants} tenants, {found.attempts} attempts to reach what is another's, {len(found.faults)} faults"
+    rows = [(fault.kind, fault.object, fault.detail) for fault in found.faults]
+
+    def show(out: Console) -> None:
+        if rows:
+            out.print(table("Walls that do not hold", ("fault", "where", "what"), rows))
+        out.print(line, highlight=False)
+        if found.login != "kedge_service":
+            out.print(f"logged in as {found.login}, not as kedge_service: the role it takes is its only wall")
+
+    answer(document_of(found), show, as_json=as_json)
+    if rows:
+        raise FailedCheck("tenants are not apart: take away what the table names, then verify again")
