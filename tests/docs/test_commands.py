@@ -42,7 +42,7 @@ def shown() -> list[tuple[Path, str]]:
 def test_every_command_has_its_row_with_every_option() -> None:
     written = {}
     for command, _, named in (row for row in rows("cli.md", "Command line") if row[0].startswith("`kedge ")):
-        words = [word for word in code(command)[0].split()[1:] if word.isalpha() and word.islower()]
+        words = [word for word in code(command)[0].split()[1:] if word.replace("-", "").isalpha() and word.islower()]
         written[" ".join(words)] = {part.split()[0] for part in code(named) if part.startswith("--")}
     assert written == {name: options(command) for name, command in COMMANDS.items()}
 

@@ -116,6 +116,12 @@ END $$;
 REVOKE ALL ON FUNCTION control.extend_partitions(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION control.extend_partitions(text) TO kedge_service;
 
+-- How much a tenant may take of each replica; 0 is no limit. A replica reads it at every poll. ---------------------------
+ALTER TABLE control.tenant
+    ADD COLUMN decisions_per_second double precision NOT NULL DEFAULT 0 CHECK (decisions_per_second BETWEEN 0 AND 1e6),
+    ADD COLUMN rows_per_second double precision NOT NULL DEFAULT 0 CHECK (rows_per_second BETWEEN 0 AND 1e6);
+GRANT UPDATE (decisions_per_second, rows_per_second) ON control.tenant TO kedge_service;
+
 -- Isolation: the walls between tenants, inspected and tried. -----------------------------------------------------------
 REVOKE ALL ON FUNCTION control.ensure_partitions(regclass, date, integer) FROM PUBLIC;
 

@@ -34,6 +34,7 @@ class Telemetry:
     _watchers: Gauge = field(init=False)
     _mismatches: Counter = field(init=False)
     _refused: Counter = field(init=False)
+    _over_quota: Counter = field(init=False)
     _mode_change: Histogram = field(init=False)
     _bound: dict[tuple[str, ...], Counter] = field(init=False, default_factory=dict)
 
@@ -63,13 +64,11 @@ class Telemetry:
         self._commit = Histogram(
             "kedge_commit_seconds", "Time of one group commit", buckets=_LATENCY_BUCKETS, registry=registry
         )
-        self._mismatches = Counter(
-            "kedge_baseline_mismatches",
-            "Callers with another baseline than the policy's",
-            ("tenant",),
-            registry=registry,
-        )
+        about = "Callers with another baseline than the policy's"
+        self._mismatches = Counter("kedge_baseline_mismatches", about, ("tenant",), registry=registry)
         self._refused = Counter("kedge_requests_refused", "Requests refused, by reason", ("reason",), registry=registry)
+        about = "Decisions and rows over their tenant's quota"
+        self._over_quota = Counter("kedge_over_quota", about, ("tenant", "kind"), registry=registry)
         self._mode_change = Histogram(
             "kedge_mode_change_seconds",
             "From a change of mode in the database to this replica's view",
@@ -127,6 +126,10 @@ class Telemetry:
     def mode_reached(self, seconds: float) -> None:
         """Time one change of mode, from its statement in the database (its commit comes after) to this view."""
         self._mode_change.observe(seconds)
+
+    def over_quota(self, tenant: str, kind: str, count: int) -> None:
+        """Count decisions answered with the baseline, or rows refused, since their tenant is over its quota."""
+        self._over_quota.labels(tenant, kind).inc(count)
 
     def refused(self, reason: str) -> None:
         """Count a refused request."""

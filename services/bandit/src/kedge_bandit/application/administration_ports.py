@@ -12,6 +12,7 @@ from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
+from kedge_bandit.domain.quota import Quota
 from kedge_bandit.domain.self_check import Finding
 from kedge_bandit.domain.usage import Usage
 
@@ -171,10 +172,17 @@ class TenantSettings:
     Attributes:
         store_content: redacted content of episodes is kept.
         durable: a decision is committed before it is answered.
+        decisions_per_second, rows_per_second: its quota on each replica; 0 is none.
     """
 
     store_content: bool = False
     durable: bool = False
+    decisions_per_second: float = 0.0
+    rows_per_second: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no rate. Raises InvalidValue."""
+        Quota(self.decisions_per_second, self.rows_per_second)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class Decide:
 
     Attributes:
         randomness: gives 74 random bits for a decision's id; the choice itself is a seeded draw.
+        may_decide: takes a decision out of the tenant's quota; False where that is used up.
         failed: called with the exception whenever the answer is the baseline because something broke.
         commit_seconds: how long a durable decision waits for its commit before the baseline is served.
     """
@@ -78,6 +79,7 @@ class Decide:
     clock: Clock
     randomness: Callable[[], int]
     failed: Callable[[Exception], None]
+    may_decide: Callable[[TenantId], bool] = lambda _tenant: True
     commit_seconds: float = COMMIT_SECONDS
     memory: OrderedDict[tuple[TenantId, PolicyName, EpisodeId], Decided] = field(default_factory=OrderedDict)
 
@@ -99,9 +101,12 @@ class Decide:
         """
         serving = self._checked(ask)
         try:
+            within = self.may_decide(ask.tenant)
             reused = self._remembered(ask, serving)
             if reused is not None:
                 return reused
+            if not within:  # neither written nor remembered: a flood takes no room from others
+                return self._baseline(ask, serving, Reason.OVER_QUOTA)
             if ask.continues and ask.earlier is None and not self.snapshot.stale:
                 return None
             return self._first(ask, serving)

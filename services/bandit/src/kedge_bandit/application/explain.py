@@ -25,6 +25,7 @@ _WHY = {
     Reason.ERROR: "Something failed inside, so the baseline was served.",
     Reason.BUDGET: "The exploration budget was spent, so the published vector was the baseline alone.",
     Reason.CAP: "A cap on what exploring may do was reached, so the published vector was the baseline alone.",
+    Reason.OVER_QUOTA: "The tenant was over its quota of decisions, so the baseline was served.",
     Reason.BASELINE_UNAVAILABLE: "The caller could not serve the baseline: the available action of highest mean.",
     Reason.PINNED: "The caller fixed the action.",
     Reason.NO_EXPLORATION: "The caller asked for no exploration.",

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     TOOL_LOOP = "TOOL_LOOP"
     BEST_ACTION = "BEST_ACTION"
     CAP = "CAP"
+    OVER_QUOTA = "OVER_QUOTA"
 
 
 class SetAside(StrEnum):

@@ -24,7 +24,7 @@ class EventKind(StrEnum):
     SETTLE = "SETTLE"
 
 
-_NOT_THE_POLICYS = (Reason.FROZEN, Reason.BYPASS, Reason.STALE, Reason.ERROR)
+_NOT_THE_POLICYS = (Reason.FROZEN, Reason.BYPASS, Reason.STALE, Reason.ERROR, Reason.OVER_QUOTA)
 """Reasons of an answer that the policy did not choose, whichever action it was."""
 
 

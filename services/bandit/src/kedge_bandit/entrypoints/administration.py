@@ -37,11 +37,7 @@ from kedge_bandit.application.verify_isolation import VerifyIsolation
 def administration(
     *, engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, override: Override
 ) -> Sequence[tuple[ServiceDescriptor, object]]:
-    """Make the servicers that configure and govern.
-
-    Args:
-        override: what restricts this replica from outside the database.
-    """
+    """Make the servicers that configure and govern; `override` restricts this replica from outside the database."""
     registry = PostgresTenants(engine)
     levels = Levels(ledgers, registry, override)
     policies = PolicyServicer(

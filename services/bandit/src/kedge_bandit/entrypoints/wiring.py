@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
@@ -32,6 +33,7 @@ from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
 from kedge_bandit.application.import_episodes import ImportEpisodes
+from kedge_bandit.application.ration import RationedRows, Rations
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
@@ -56,6 +58,7 @@ class Replica:
     issuer_keys: KeptKeys | None
     flags: FlagWatch | None
     watch: WatchAllocations
+    rations: Rations
     servicers: Sequence[tuple[ServiceDescriptor, object]]
 
     async def keep_view(self) -> None:
@@ -94,7 +97,9 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
     watch = WatchAllocations(snapshot)
     snapshot.changed = watch.changed
     telemetry.watched(lambda: watch.connected)
-    replica = Replica(engine, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, ())
+    rations = Rations(monotonic, telemetry.over_quota)
+    snapshot.quotas_read = rations.replace
+    replica = Replica(engine, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, ())
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
         *administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override),
@@ -106,8 +111,9 @@ def _hot_path(
     replica: Replica, ledgers: PostgresLedgers, keyring: Keyring, tokens: HmacTokens
 ) -> list[tuple[ServiceDescriptor, object]]:
     """Build the servicers that core applications call."""
-    snapshot, writer, telemetry = replica.snapshot, replica.writer, replica.telemetry
-    record, read = RecordEpisode(snapshot, writer, tokens), ReadDecision(ledgers)
+    snapshot, telemetry = replica.snapshot, replica.telemetry
+    rows = RationedRows(replica.writer, replica.rations)
+    record, read = RecordEpisode(snapshot, rows, tokens), ReadDecision(ledgers)
     decisions = DecisionServicer(
         keyring=keyring,
         decide=_decide(replica, ledgers),
@@ -116,7 +122,7 @@ def _hot_path(
         explain=Explain(read),
         replay=Replay(ledgers),
         watch=replica.watch,
-        report=ReportDecisions(snapshot, ledgers, writer, snapshot.clock),
+        report=ReportDecisions(snapshot, ledgers, rows, snapshot.clock),
         clock=snapshot.clock,
         tokens=tokens,
         ledgers=ledgers,
@@ -126,12 +132,12 @@ def _hot_path(
     episodes = EpisodeServicer(
         keyring=keyring,
         record=record,
-        importer=ImportEpisodes(snapshot, writer),
+        importer=ImportEpisodes(snapshot, rows),
         export=ExportDecisions(ledgers),
         ledgers=ledgers,
         telemetry=telemetry,
     )
-    feedback = FeedbackServicer(keyring, RecordOutcomes(snapshot, writer, tokens, snapshot.clock), telemetry)
+    feedback = FeedbackServicer(keyring, RecordOutcomes(snapshot, rows, tokens, snapshot.clock), telemetry)
     return [
         (_service("DecisionService"), decisions),
         (_service("EpisodeService"), episodes),
@@ -149,6 +155,7 @@ def _decide(replica: Replica, ledgers: PostgresLedgers) -> Decide:
         # Ids need not be unguessable, only unlike those of every other process.
         randomness=partial(random.Random(secrets.randbits(256)).getrandbits, 74),  # noqa: S311
         failed=replica.telemetry.failed,
+        may_decide=replica.rations.may_decide,
     )
 
 

@@ -141,4 +141,9 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
 
 
 def _settings_of(message: pb.Tenant) -> TenantSettings:
-    return TenantSettings(store_content=message.store_content, durable=message.durable)
+    return TenantSettings(
+        store_content=message.store_content,
+        durable=message.durable,
+        decisions_per_second=message.decisions_per_second,
+        rows_per_second=message.rows_per_second,
+    )

@@ -158,6 +158,8 @@ def tenant_message(tenant: Tenant) -> tenant_service_pb2.Tenant:
         name=f"tenants/{tenant.name}",
         store_content=tenant.settings.store_content,
         durable=tenant.settings.durable,
+        decisions_per_second=tenant.settings.decisions_per_second,
+        rows_per_second=tenant.settings.rows_per_second,
         create_time=timestamp(tenant.create_time),
     )
 

@@ -8,7 +8,7 @@ that row alone is refused. Tenants take turns in a batch, and none may fill the 
 import asyncio
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -49,7 +49,7 @@ class GroupWriter:
     Args:
         connect: opens an autocommit connection of the service's login.
         capacity: rows whose senders may wait, and as many decisions nobody waits for; beyond it writes are pushed back,
-            and decisions dropped (their tokens rebuild them). One tenant's senders may have half of it.
+            and decisions dropped (their tokens rebuild them). One tenant may have half of either.
         capacity_bytes: bytes of the former, likewise.
         linger: seconds that decisions nobody waits for may gather before they are written; a commit costs about as
             much CPU as five decisions however few rows it has.
@@ -87,6 +87,7 @@ class GroupWriter:
         self._committed = committed
         self._decisions: list[Decision] = []
         self._unwritten = 0
+        self._unwritten_of: Counter[TenantId] = Counter()
         self._queue = WriteQueue(rows=capacity, size=capacity_bytes)
         self._began = 0.0
         self._rate = 0.0
@@ -103,10 +104,11 @@ class GroupWriter:
 
     def decision(self, decision: Decision) -> None:
         """Take a decision without waiting."""
-        if self._unwritten >= self._capacity:
+        if self._unwritten >= self._capacity or self._unwritten_of[decision.tenant] >= self._capacity // 2:
             self._dropped(1)
             return
         self._unwritten += 1
+        self._unwritten_of[decision.tenant] += 1
         self._decisions.append(decision)
         if len(self._decisions) == 1:
             self._wake.set()
@@ -203,9 +205,16 @@ class GroupWriter:
         self._release(decisions, waiting)
 
     def _release(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
-        self._unwritten -= len(decisions)
+        self._give_back(decisions)
         for item in waiting:
             self._queue.release(item)
+
+    def _give_back(self, decisions: list[Decision]) -> None:
+        """Give the room of decisions back that were written, refused or dropped."""
+        self._unwritten -= len(decisions)
+        self._unwritten_of.subtract(decision.tenant for decision in decisions)
+        if not self._unwritten:
+            self._unwritten_of.clear()
 
     async def _commit(self, decisions: list[Decision], waiting: list[Waiting]) -> None:
         began = time.perf_counter()
@@ -266,7 +275,7 @@ class GroupWriter:
             await self._connection.close()
             self._connection = None
         if self._closing:
-            self._unwritten -= len(decisions)
+            self._give_back(decisions)
             self._dropped(len(decisions))
             return
         self._decisions[:0] = decisions

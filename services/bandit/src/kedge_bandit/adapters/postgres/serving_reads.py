@@ -37,6 +37,7 @@ from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.quota import Quota
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +54,8 @@ _VERSIONS: Final = (
         _TENANT.label("tenant"),
         func.coalesce(_OF_POLICIES.c.version, 0).label(POLICIES),
         func.coalesce(_OF_ALLOCATIONS.c.version, 0).label(ALLOCATIONS),
+        tables.control_tenant.c.decisions_per_second,
+        tables.control_tenant.c.rows_per_second,
     )
     .outerjoin(_OF_POLICIES, and_(_OF_POLICIES.c.tenant == _TENANT, _OF_POLICIES.c.kind == POLICIES))
     .outerjoin(_OF_ALLOCATIONS, and_(_OF_ALLOCATIONS.c.tenant == _TENANT, _OF_ALLOCATIONS.c.kind == ALLOCATIONS))
@@ -82,12 +85,14 @@ class Versions:
         policies: of each tenant's policies and modes; every tenant is there.
         allocations: of each tenant's allocations.
         keys, modes: of what belongs to no tenant.
+        quotas: of each tenant that has one, as they are now.
     """
 
     policies: dict[TenantId, int]
     allocations: dict[TenantId, int]
     keys: int
     modes: int
+    quotas: dict[TenantId, Quota]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,11 @@ class ServingReads:
             allocations={TenantId(row.tenant): row.allocations for row in found},
             keys=shared.get(KEYS, 0),
             modes=shared.get(MODES, 0),
+            quotas={
+                TenantId(row.tenant): Quota(row.decisions_per_second, row.rows_per_second)
+                for row in found
+                if row.decisions_per_second or row.rows_per_second
+            },
         )
 
     async def credentials(self) -> tuple[list[StoredKey], list[Binding]]:

@@ -25,6 +25,7 @@ from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.quota import Quota
 
 LEASE_SECONDS = 5.0
 POLL_SECONDS = 1.0
@@ -70,6 +71,7 @@ class ReplicaSnapshot:
 
     Attributes:
         override: a mode of a policy from outside the database; it can only restrict.
+        quotas_read: called with the quotas of all tenants that have one, at every poll.
         keys_changed: called with all live keys and bindings whenever they changed.
         changed: called with a tenant whose view changed.
         mode_reached: called with the seconds that a change of mode took from the database to this view.
@@ -83,6 +85,7 @@ class ReplicaSnapshot:
     keys_changed: Callable[[list[StoredKey], list[Binding]], None]
     mode_reached: Callable[[float], None] = lambda _seconds: None
     changed: Callable[[TenantId], None] = lambda _tenant: None
+    quotas_read: Callable[[Mapping[TenantId, Quota]], None] = lambda _quotas: None
     patience: float = PATIENCE_SECONDS
     _everything: Mode = Mode.APPLY
     _tenant_modes: dict[TenantId, Mode] = field(default_factory=dict)
@@ -185,6 +188,7 @@ class ReplicaSnapshot:
         if there.keys != self._keys_version:
             await self._load_keys()
             self._keys_version = there.keys
+        self.quotas_read(there.quotas)
         self._forget(set(self._tenants) - set(there.policies))
         for feed, versions in ((self._of_policies, there.policies), (self._of_allocations, there.allocations)):
             await feed.bring([tenant for tenant, version in versions.items() if feed.known.get(tenant) != version])

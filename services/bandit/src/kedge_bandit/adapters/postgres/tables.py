@@ -63,6 +63,8 @@ control_tenant = Table(
     _flag("store_content"),
     _time("create_time"),
     _flag("durable"),
+    _real("decisions_per_second"),
+    _real("rows_per_second"),
     schema="control",
 )
 api_key = Table(

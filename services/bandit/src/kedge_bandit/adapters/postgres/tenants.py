@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ class PostgresTenants:
         try:
             async with transaction(self._engine) as connection:
                 await connection.execute(select(func.control.create_tenant(tenant, settings.store_content)))
-                if settings.durable:
+                if settings != TenantSettings(store_content=settings.store_content):
                     await connection.execute(_put(tenant, settings))
                 ledger = await enter(connection, tenant)
                 await ledger.policies.is_first(write)
@@ -141,5 +141,5 @@ def _put(tenant: TenantId, settings: TenantSettings) -> Update:
 
 
 def _tenant(row: Row[Any]) -> Tenant:
-    settings = TenantSettings(store_content=row.store_content, durable=row.durable)
+    settings = TenantSettings(**{field.name: getattr(row, field.name) for field in fields(TenantSettings)})
     return Tenant(TenantId(row.name), settings, row.create_time)

@@ -13,6 +13,8 @@ from kedge_bandit.entrypoints.printing import Because, FailedCheck, JsonFlag, Ke
 _PAGE = 1000
 
 StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episodes.")]
+Decisions = Annotated[float, typer.Option(min=0, help="Decisions a second that each replica draws; 0: no limit.")]
+Rows = Annotated[float, typer.Option(min=0, help="Rows a second that each replica writes; 0: no limit.")]
 Durable = Annotated[bool, typer.Option(help="Commit every decision before it is answered.")]
 
 tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
@@ -24,6 +26,8 @@ def onboard(
     *,
     store_content: StoreContent = False,
     durable: Durable = False,
+    decisions_per_second: Decisions = 0.0,
+    rows_per_second: Rows = 0.0,
     because: Because = "onboarded from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -32,6 +36,8 @@ def onboard(
     request.tenant.name = f"tenants/{tenant}"
     request.tenant.store_content = store_content
     request.tenant.durable = durable
+    request.tenant.decisions_per_second = decisions_per_second
+    request.tenant.rows_per_second = rows_per_second
     with connected() as client:
         made = client.call(client.tenants.OnboardTenant, request).tenant
     hint = f"kedge key create {tenant} --principal core-app --role core_app"
@@ -48,6 +54,8 @@ def update(
     *,
     store_content: StoreContent = False,
     durable: Durable = False,
+    decisions_per_second: Decisions = 0.0,
+    rows_per_second: Rows = 0.0,
     because: Because = "changed from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -56,6 +64,8 @@ def update(
     request.tenant.name = f"tenants/{tenant}"
     request.tenant.store_content = store_content
     request.tenant.durable = durable
+    request.tenant.decisions_per_second = decisions_per_second
+    request.tenant.rows_per_second = rows_per_second
     with connected() as client:
         changed = client.call(client.tenants.UpdateTenant, request).tenant
     said = "waits for the commit" if durable else "does not wait for the commit"
