@@ -10,6 +10,7 @@ from statistics import median
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.rebuild import Rebuild, Rebuilt
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.entrypoints.bootstrap import core_url
@@ -171,7 +172,7 @@ def commit_milliseconds(place: Place) -> float:
 async def rebuild_some(place: Place) -> list[Rebuilt]:
     """Fold the evidence logs of some tenants anew."""
     engine = create_async_engine(core_url(place.database.service_url))
-    rebuild = Rebuild(PostgresLedgers(engine))
+    rebuild = Rebuild(PostgresLedgers(engine), HmacSeals({}))
     names = [TenantId(tenant_of(number)) for number in range(0, TENANTS, TENANTS // REBUILT)]
     found = [await rebuild(name, PolicyName("support"), verify_only=True) for name in names]
     await engine.dispose()

@@ -10,6 +10,7 @@ from tests.bench.environments import environments
 from tests.bench.exact_p import exact_p
 from tests.bench.figures import Bench, Report, Setting
 from tests.bench.fleet import fleet
+from tests.bench.flood import flood
 from tests.bench.interactions import interactions
 from tests.bench.lag import lag
 from tests.bench.learners import learners
@@ -17,6 +18,7 @@ from tests.bench.local_decide import local_decide
 from tests.bench.memory import memory
 from tests.bench.ofrep import ofrep
 from tests.bench.outcomes import outcomes
+from tests.bench.retain import retain
 from tests.bench.reward_masks import reward_masks
 from tests.bench.routing import routing
 from tests.bench.switch import switch
@@ -52,4 +54,6 @@ BENCHES: dict[str, Bench] = {
     "switch": switch,
     "environments": environments,
     "fleet": fleet,
+    "flood": flood,
+    "retain": retain,
 }

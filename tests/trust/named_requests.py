@@ -89,8 +89,9 @@ def _put(message: Message, path: list[str], value: str) -> None:
 
 
 def _fill(message: Message, names: Names, chance: random.Random, *, depth: int) -> None:
-    chosen = {one.name: chance.choice(one.fields).name for one in message.DESCRIPTOR.oneofs}
-    for field in message.DESCRIPTOR.fields:
+    chosen = {one.name: chance.choice([field.name for field in one.fields]) for one in message.DESCRIPTOR.oneofs}
+    declared: list[FieldDescriptor] = list(message.DESCRIPTOR.fields)  # type: ignore[arg-type]  # of another build
+    for field in declared:
         oneof = field.containing_oneof
         if oneof is not None and chosen[oneof.name] != field.name:
             continue
@@ -123,7 +124,7 @@ def _fill_message(message: Message, field: FieldDescriptor, names: Names, chance
 
 def _value(message: Message, field: FieldDescriptor, names: Names) -> Any:
     name, kind = field.name, field.type
-    if kind == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         numbers = [value.number for value in field.enum_type.values if value.number]
         return numbers[0] if numbers else None
     if kind == FieldDescriptor.TYPE_BYTES:

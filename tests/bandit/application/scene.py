@@ -14,6 +14,7 @@ from psycopg import sql
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, PostgresLedgers, schema_of
 from kedge_bandit.adapters.postgres.rows import Batch, decision_row, event_row, outcome_row
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.learn import Learn, Passed
 from kedge_bandit.application.ports import EpisodeEvent, EpisodeRecord, OutcomeEvent
 from kedge_bandit.application.rebuild import Rebuild, Rebuilt
@@ -235,7 +236,7 @@ class Scene:
 
     async def rebuilt(self) -> Rebuilt:
         """Compare the kept state with a fold of the log."""
-        return await Rebuild(self.ledgers)(self.tenant, SUPPORT, verify_only=True)
+        return await Rebuild(self.ledgers, HmacSeals({}))(self.tenant, SUPPORT, verify_only=True)
 
 
 def near(*sums: float) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.domain.decision import Reason
@@ -189,6 +190,6 @@ async def test_a_count_that_was_damaged_is_found_and_mended(scenes: Scenes, dama
     scene.sql(damage)
     assert not (await scene.rebuilt()).agrees
 
-    await Rebuild(scene.ledgers)(scene.tenant, SUPPORT, verify_only=False)
+    await Rebuild(scene.ledgers, HmacSeals({}))(scene.tenant, SUPPORT, verify_only=False)
 
     assert (await scene.rebuilt()).agrees

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.rebuild import Rebuild
 from tests.bandit.application.scene import LEAKED, SUPPORT, Scene
 
@@ -36,7 +37,7 @@ async def test_a_damaged_state_is_found_and_mended(scene: Scene, damage: str) ->
     scene.sql(damage)
     assert not (await scene.rebuilt()).agrees
 
-    await Rebuild(scene.ledgers)(scene.tenant, SUPPORT, verify_only=False)
+    await Rebuild(scene.ledgers, HmacSeals({}))(scene.tenant, SUPPORT, verify_only=False)
 
     assert (await scene.rebuilt()).agrees
 

@@ -207,7 +207,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'MISSING_ROLE_SWITCH', f.object, 'reaches into tenants'' schemas with the rights of its owner'
     FROM function f JOIN pg_namespace n ON n.oid = f.pronamespace
     WHERE n.nspname = 'control' AND f.prosecdef AND f.prosrc ~* '\mexecute\M' AND f.proname <> ALL
-        ('{create_tenant,extend_partitions,erase_tenant,erase_user,drop_partition}')
+        ('{create_tenant,extend_partitions,erase_tenant,erase_user,drop_month}')
     UNION ALL
     SELECT 'MISSING_ROLE_SWITCH', f.object, 'calls tenants'' functions without taking their role'
     FROM function f JOIN pg_namespace n ON n.oid = f.pronamespace
@@ -216,7 +216,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'NOTIFY', f.object, 'speaks on a channel that every role can hear'
     FROM function f JOIN place p ON p.oid = f.pronamespace
     WHERE p.is_ours AND f.prosrc ~* '\mp?g?_?notify\M' AND NOT (p.nspname = 'control' AND f.proname = ANY
-        ('{write_batch,create_tenant,serving_changed,mode_changed,tenant_changed,isolation_faults}'))
+        ('{write_batch,create_tenant,serving_changed,mode_changed,tenant_changed,isolation_faults,erase_tenant}'))
     UNION ALL
     SELECT 'MISSING_ROLE_SWITCH', 'role kedge_service', format('has the rights of %s without taking its role', m.role)
     FROM membership m WHERE m.member = 'kedge_service' AND m.inherits
@@ -290,3 +290,205 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION control.isolation_faults(), control.try_to_reach(text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION control.isolation_faults(), control.try_to_reach(text, text) TO kedge_service;
+
+-- Erasure. What is left of an erased tenant: a hash of its name, the hashes of its audit chain, who did it and why. --------
+CREATE TABLE control.erased_tenant (
+    name_hash text PRIMARY KEY,                 -- SHA-256 of the name, in hex
+    erase_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    actor text NOT NULL,
+    because text NOT NULL,
+    rows_erased bigint NOT NULL
+);
+CREATE TABLE control.erased_audit (
+    name_hash text NOT NULL REFERENCES control.erased_tenant (name_hash),
+    audit_sequence bigint NOT NULL,
+    payload_hash text NOT NULL,
+    previous_hash text NOT NULL,
+    row_hash text NOT NULL,
+    PRIMARY KEY (name_hash, audit_sequence)
+);
+
+-- Tokens and keys of the erased one would open a new tenant of the same name.
+CREATE FUNCTION control.refuse_erased_name() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM control.erased_tenant e WHERE e.name_hash = encode(sha256(NEW.name::bytea), 'hex')) THEN
+        RAISE EXCEPTION 'a tenant of this name was erased' USING ERRCODE = 'duplicate_schema';
+    END IF;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION control.refuse_erased_name() FROM PUBLIC;
+CREATE TRIGGER refuse_erased_name BEFORE INSERT ON control.tenant
+    FOR EACH ROW EXECUTE FUNCTION control.refuse_erased_name();
+
+-- Remove everything of a tenant in one transaction; answers how many rows that were, for one that is erased already the
+-- same number again, and null for a name that nobody had.
+CREATE FUNCTION control.erase_tenant(tenant_name text, by_actor text, reason text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '20s' AS $$
+DECLARE
+    hash text := encode(sha256(tenant_name::bytea), 'hex');
+    place record;
+    one text;
+    counted bigint;
+    total bigint := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('kedge.create_tenant'), hashtext('t_' || replace(tenant_name, '-', '_')));
+    SELECT t.schema_name, t.role_name INTO place FROM control.tenant t WHERE t.name = tenant_name FOR UPDATE;
+    IF NOT FOUND THEN
+        SELECT e.rows_erased INTO total FROM control.erased_tenant e WHERE e.name_hash = hash;
+        RETURN total;
+    END IF;
+    FOR one IN SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = place.schema_name AND c.relkind = 'r' ORDER BY 1
+    LOOP
+        EXECUTE format('LOCK TABLE %I.%I IN ACCESS EXCLUSIVE MODE', place.schema_name, one);
+        EXECUTE format('SELECT count(*) FROM %I.%I', place.schema_name, one) INTO counted;
+        total := total + counted;
+    END LOOP;
+    INSERT INTO control.erased_tenant (name_hash, actor, because, rows_erased)
+    VALUES (hash, replace(by_actor, tenant_name, '*'), reason, total);
+    EXECUTE format('INSERT INTO control.erased_audit SELECT $1, audit_sequence, payload_hash, previous_hash, row_hash FROM %I.audit_event',
+        place.schema_name) USING hash;
+    EXECUTE format('DROP SCHEMA %I CASCADE', place.schema_name);
+    DELETE FROM control.api_key k WHERE k.tenant = tenant_name;
+    DELETE FROM control.tenant t WHERE t.name = tenant_name;
+    DELETE FROM control.serving s WHERE s.tenant = tenant_name;
+    BEGIN
+        EXECUTE format('DROP ROLE %I', place.role_name);
+    EXCEPTION WHEN dependent_objects_still_exist THEN
+        NULL;                                   -- another database of this server has a tenant of that name
+    END;
+    PERFORM pg_notify('kedge_serving', 'many');
+    RETURN total;
+END $$;
+
+-- Remove one end user of a tenant: what was said, asked and answered about their episodes goes; of the evidence only
+-- numbers stay, under a name that leads nowhere. Answers how many rows that were. The worker waits meanwhile.
+CREATE FUNCTION control.erase_user(tenant_name text, user_hash text, user_id text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '20s' AS $$
+DECLARE
+    place text;
+    statement text;
+    policies text[];
+    episodes text[];
+    decisions uuid[];
+    counted bigint;
+    total bigint := 0;
+    of_them constant text := '(%2$s.policy, %2$s.episode_id) IN (SELECT * FROM unnest($1, $2))';
+BEGIN
+    SELECT t.schema_name INTO place FROM control.tenant t WHERE t.name = tenant_name;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT 1 FROM %I.fold_state FOR UPDATE', place);
+    EXECUTE format('SELECT array_agg(e.policy), array_agg(e.episode_id) FROM (SELECT DISTINCT policy, episode_id FROM %I.episode_event
+        WHERE trajectory ->> ''end_user'' = $1) e', place) INTO policies, episodes USING user_hash;
+    policies := coalesce(policies, '{}');
+    episodes := coalesce(episodes, '{}');
+    EXECUTE format('SELECT coalesce(array_agg(d.decision_id), ''{}'') FROM %1$I.decision d WHERE ' || of_them, place, 'd')
+        INTO decisions USING policies, episodes;
+    EXECUTE format('UPDATE %1$I.episode_count c SET count = c.count - g.n FROM (SELECT e.policy, e.state, count(*) AS n
+        FROM %1$I.episode e WHERE e.logged AND ' || of_them || ' GROUP BY 1, 2) g WHERE c.policy = g.policy AND c.name = g.state',
+        place, 'e') USING policies, episodes;
+    FOREACH statement IN ARRAY ARRAY[
+        'DELETE FROM %1$I.idempotency_key k USING %1$I.episode_event o WHERE k.scope = ''episode_event'' AND k.key = o.key AND ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.idempotency_key k USING %1$I.outcome o WHERE k.scope = ''outcome'' AND k.key = o.key AND (' || format(of_them, '', 'o') || ' OR o.decision_id = ANY ($3))',
+        'DELETE FROM %1$I.outcome o WHERE ' || format(of_them, '', 'o') || ' OR o.decision_id = ANY ($3)',
+        'DELETE FROM %1$I.unmatched o WHERE o.decision_id = ANY ($3)',
+        'DELETE FROM %1$I.decision o WHERE ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.decision_key o WHERE ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.episode o WHERE ' || format(of_them, '', 'o'),
+        'UPDATE %1$I.evidence o SET episode_id = p.name, decision_id = NULL, verdict = ''{}''
+            FROM (SELECT u.policy, u.episode, ''erased-'' || gen_random_uuid() AS name FROM unnest($1, $2) AS u (policy, episode)) p
+            WHERE o.policy = p.policy AND o.episode_id = p.episode',
+        'DELETE FROM %1$I.episode_event o WHERE ' || format(of_them, '', 'o'),
+        'UPDATE %1$I.outcome SET payload = replace(payload::text, $4, ''erased'')::jsonb WHERE payload ->> ''rater_hash'' = $4',
+        'UPDATE %1$I.unmatched SET payload = replace(payload::text, $4, ''erased'')::jsonb WHERE strpos(payload::text, $4) > 0',
+        'UPDATE %1$I.episode SET facts = replace(facts::text, $4, ''erased'')::jsonb WHERE strpos(facts::text, $4) > 0',
+        'DELETE FROM %1$I.audit_payload WHERE strpos(payload, $5) > 0 OR strpos(payload, $4) > 0']
+    LOOP
+        EXECUTE format(statement, place) USING policies, episodes, decisions, user_hash, user_id;
+        GET DIAGNOSTICS counted = ROW_COUNT;
+        total := total + counted;
+    END LOOP;
+    RETURN total;
+END $$;
+REVOKE ALL ON FUNCTION control.erase_tenant(text, text, text), control.erase_user(text, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION control.erase_tenant(text, text, text), control.erase_user(text, text, text) TO kedge_service;
+
+-- Retention: months of raw rows go when they are older than the tenant keeps them. -----------------------------------------
+ALTER TABLE control.tenant ADD COLUMN retention_days integer NOT NULL DEFAULT 0
+    CHECK (retention_days = 0 OR retention_days BETWEEN 90 AND 3650);   -- 0: everything is kept
+GRANT UPDATE (retention_days) ON control.tenant TO kedge_service;
+
+CREATE FUNCTION control.oldest_month_due(tenant_name text) RETURNS date
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT min(m.month)
+    FROM control.tenant t
+    JOIN pg_namespace n ON n.nspname = t.schema_name
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relispartition
+    CROSS JOIN LATERAL (SELECT to_date(substring(c.relname FROM '^(?:decision|episode_event|outcome|episode|evidence)_(\d{6})$'),
+        'YYYYMM') AS month) m
+    WHERE t.name = tenant_name AND t.retention_days > 0
+        AND (m.month + interval '1 month') AT TIME ZONE 'UTC' <= now() - make_interval(days => t.retention_days)
+$$;
+
+-- Let one month of a tenant go, after its evidence was folded into the snapshot in this very transaction or before. Refuses
+-- while anything in it is not folded, not settled, or younger than the tenant keeps it. Answers the rows that went.
+CREATE FUNCTION control.drop_month(tenant_name text, month date) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '5s' AS $$
+DECLARE
+    place text;
+    until timestamptz := (month + interval '1 month')::timestamp AT TIME ZONE 'UTC';
+    parent text;
+    time_column text;
+    child regclass;
+    counted bigint;
+    total bigint := 0;
+BEGIN
+    SELECT t.schema_name INTO place FROM control.tenant t
+    WHERE t.name = tenant_name AND t.retention_days > 0 AND until <= now() - make_interval(days => t.retention_days);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the tenant keeps this month' USING ERRCODE = 'object_in_use';
+    END IF;
+    EXECUTE format('SELECT (SELECT count(*) FROM %1$I.decision WHERE decision_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.episode_event WHERE receive_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.outcome WHERE receive_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.episode WHERE open_time < $1 AND (state = ''PENDING'' OR quarantined))
+        + (SELECT count(*) FROM %1$I.evidence e LEFT JOIN %1$I.evidence_seal s USING (policy)
+           WHERE e.settle_time < $1 AND e.evidence_sequence > coalesce(s.through, 0))
+        FROM %1$I.fold_state f', place) INTO counted USING until;
+    IF counted > 0 THEN
+        RAISE EXCEPTION '% rows of the month are not folded or not settled yet', counted USING ERRCODE = 'object_in_use';
+    END IF;
+    -- An episode goes as a whole, also what was said about it later.
+    EXECUTE format('CREATE TEMP TABLE gone ON COMMIT DROP AS SELECT policy, episode_id FROM %1$I.episode WHERE open_time < $1
+        UNION SELECT policy, episode_id FROM %1$I.episode_event WHERE receive_time < $1', place) USING until;
+    EXECUTE format('UPDATE %1$I.episode_count c SET count = c.count - g.n FROM (SELECT e.policy, e.state, count(*) AS n
+        FROM %1$I.episode e JOIN pg_temp.gone USING (policy, episode_id) WHERE e.logged GROUP BY 1, 2) g
+        WHERE c.policy = g.policy AND c.name = g.state', place);
+    FOR parent, time_column IN VALUES ('episode', 'open_time'), ('episode_event', 'receive_time') LOOP
+        EXECUTE format('DELETE FROM %1$I.%2$I o USING pg_temp.gone g
+            WHERE o.policy = g.policy AND o.episode_id = g.episode_id AND o.%3$I >= $1', place, parent, time_column) USING until;
+    END LOOP;
+    EXECUTE format('DELETE FROM %I.decision_key WHERE decision_time < $1', place) USING until;
+    EXECUTE format('DELETE FROM %I.unmatched WHERE receive_time < $1', place) USING until;
+    EXECUTE format('DELETE FROM %I.idempotency_key WHERE seen_time < now() - interval ''400 days''', place);
+    DROP TABLE pg_temp.gone;
+    FOR parent, time_column IN VALUES ('decision', 'decision_time'), ('episode_event', 'receive_time'),
+        ('outcome', 'receive_time'), ('episode', 'open_time'), ('evidence', 'settle_time')
+    LOOP
+        EXECUTE format('DELETE FROM %1$I.%2$I WHERE %3$I < $1', place, parent || '_default', time_column) USING until;
+        GET DIAGNOSTICS counted = ROW_COUNT;
+        total := total + counted;
+        child := to_regclass(format('%I.%I', place, parent || '_' || to_char(month, 'YYYYMM')));
+        IF child IS NOT NULL THEN
+            EXECUTE format('SELECT count(*) FROM %s', child) INTO counted;
+            total := total + counted;
+            EXECUTE format('DROP TABLE %s', child);
+        END IF;
+    END LOOP;
+    RETURN total;
+END $$;
+REVOKE ALL ON FUNCTION control.oldest_month_due(text), control.drop_month(text, date) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION control.oldest_month_due(text), control.drop_month(text, date) TO kedge_service;

@@ -119,3 +119,33 @@ BEGIN
         'event_duplicates', event_duplicates, 'event_conflicts', event_conflicts,
         'outcome_duplicates', outcome_duplicates, 'outcome_conflicts', outcome_conflicts);
 END $body$;
+
+-- Erasing one end user starts from the episodes that name them, by a hash. -----------------------------------------------
+CREATE INDEX episode_event_end_user ON {schema}.episode_event ((trajectory ->> 'end_user'))
+    WHERE trajectory ->> 'end_user' IS NOT NULL;
+
+-- The beginning of the evidence log, folded before its months went: rows that weigh as much as those they stand for. ------
+CREATE TABLE {schema}.evidence_snapshot (
+    policy text NOT NULL,
+    part integer NOT NULL,
+    bucket text NOT NULL,
+    action text NOT NULL,
+    policy_version bigint NOT NULL,
+    policy_time double precision NOT NULL,      -- up to which it is discounted, seconds
+    weight double precision NOT NULL,
+    reward double precision NOT NULL,
+    vetoed boolean NOT NULL,
+    veto_weight double precision NOT NULL,
+    episodes double precision NOT NULL,         -- undiscounted
+    reward_sum double precision NOT NULL,
+    PRIMARY KEY (policy, part)
+);
+CREATE TABLE {schema}.evidence_seal (
+    policy text PRIMARY KEY,
+    through bigint NOT NULL,                    -- sequence of the last row that is folded
+    log_end bigint NOT NULL,                    -- the log's end when it was folded
+    key_id integer NOT NULL,
+    signature text NOT NULL,
+    make_time timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+GRANT SELECT, INSERT, DELETE ON {schema}.evidence_snapshot, {schema}.evidence_seal TO {role};

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from kedge_bandit.application.ports import AuditLog, Policies
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.decision import Reason
+from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.quota import Quota
@@ -28,6 +29,11 @@ class WriteId:
 
     request_id: str = ""
     payload_hash: str = ""
+
+
+LEAST_DAYS: Final = 90
+"""Fewest days that raw rows are kept: by then an episode has settled, and no correction of it is taken any more."""
+MOST_DAYS: Final = 3650
 
 
 class Override(Protocol):
@@ -173,16 +179,22 @@ class TenantSettings:
         store_content: redacted content of episodes is kept.
         durable: a decision is committed before it is answered.
         decisions_per_second, rows_per_second: its quota on each replica; 0 is none.
+        retention_days: how long raw rows are kept, 90 to 3,650 days; 0: for ever.
     """
 
     store_content: bool = False
     durable: bool = False
     decisions_per_second: float = 0.0
     rows_per_second: float = 0.0
+    retention_days: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no rate. Raises InvalidValue."""
+        """Refuse what is no rate, and what would drop rows that still change. Raises InvalidValue."""
         Quota(self.decisions_per_second, self.rows_per_second)
+        if self.retention_days and not LEAST_DAYS <= self.retention_days <= MOST_DAYS:
+            raise InvalidValue(
+                "retention_days", str(self.retention_days), f"0 (for ever), or {LEAST_DAYS} to {MOST_DAYS}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

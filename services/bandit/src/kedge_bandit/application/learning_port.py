@@ -9,6 +9,7 @@ from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, L
 from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen, Event
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
+from kedge_bandit.domain.evidence_snapshot import Sealed
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName
 from kedge_bandit.domain.usage import Usage
 
@@ -146,6 +147,9 @@ class Learning(Protocol):
 
     async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
         """Read the evidence log of a policy, up to a sequence."""
+
+    async def snapshot(self, policy: PolicyName) -> Sealed | None:
+        """Read what the beginning of a policy's evidence log was folded into; None where all of it is there."""
 
     async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
         """Pick decisions of a policy at random."""

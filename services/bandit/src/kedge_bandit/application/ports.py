@@ -197,6 +197,7 @@ class EpisodeEvent:
     decision_id: DecisionId | None = None
     served_action: str | None = None
     trajectory: Trajectory | None = None
+    end_user: str | None = None
     decision: Decision | None = None
 
 

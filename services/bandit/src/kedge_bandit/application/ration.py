@@ -32,11 +32,10 @@ class Rations:
             return
         self._quotas = dict(quotas)
         now = self.clock()
-        for buckets, rate_of in (
-            (self._decisions, lambda quota: quota.decisions_per_second),
-            (self._rows, lambda quota: quota.rows_per_second),
-        ):
-            rates = {tenant: rate for tenant, quota in quotas.items() if (rate := rate_of(quota))}
+        decisions = {tenant: quota.decisions_per_second for tenant, quota in quotas.items()}
+        rows = {tenant: quota.rows_per_second for tenant, quota in quotas.items()}
+        for buckets, wanted in ((self._decisions, decisions), (self._rows, rows)):
+            rates = {tenant: rate for tenant, rate in wanted.items() if rate}
             kept = {tenant: bucket for tenant, bucket in buckets.items() if rates.get(tenant) == bucket.rate}
             buckets.clear()
             buckets.update({tenant: kept.get(tenant) or TokenBucket(rate=r, now=now) for tenant, r in rates.items()})

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.learned import ActionRecord, Changes, LearnedRecord
 from kedge_bandit.application.ports import Ledgers
+from kedge_bandit.application.retain import Seals, check_seal
 from kedge_bandit.domain.errors import StoreUnavailable
 from kedge_bandit.domain.evidence_log import EvidenceLog
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
@@ -44,6 +45,7 @@ class Rebuild:
     """Compare, or compare and replace."""
 
     ledgers: Ledgers
+    seals: Seals
 
     async def __call__(self, tenant: TenantId, name: PolicyName, *, verify_only: bool) -> Rebuilt:
         """Rebuild one policy. The worker waits meanwhile: both want to be the one writer.
@@ -51,6 +53,7 @@ class Rebuild:
         Raises:
             StoreUnavailable: a worker is at this tenant; try again.
             PolicyNotFound, TenantDenied: there is none.
+            SnapshotAltered: the log begins with a snapshot that is not what was signed.
         """
         async with self.ledgers.open(tenant) as ledger:
             learning = ledger.learning
@@ -58,6 +61,7 @@ class Rebuild:
             point = await learning.lock(wait=True)
             if point is None:
                 raise StoreUnavailable("a worker is at this tenant: try again in a moment")
+            check_seal(tenant, name, await learning.snapshot(name), self.seals)
             log = await learning.evidence_log(name)
             record = (await learning.learned([name]))[name]
             baseline = policy.spec.baseline_key

@@ -33,6 +33,7 @@ class EpisodeReport:
         kind: LOG, ACTIVATE, CANCEL or SETTLE.
         token: the episode's decision token; empty where the caller has none.
         policy, episode_id: may be left out where the token says them.
+        end_user: hash of whom the episode served.
     """
 
     tenant: TenantId
@@ -45,6 +46,7 @@ class EpisodeReport:
     token: bytes = b""
     served_action: str = ""
     trajectory: Trajectory | None = None
+    end_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ class RecordEpisode:
                 decision_id=decision.decision_id if decision is not None else report.decision_id,
                 served_action=_served(report.served_action),
                 trajectory=report.trajectory,
+                end_user=report.end_user,
                 decision=decision,
             ),
         )
@@ -197,7 +200,7 @@ def _recorded(event: OutcomeEvent, status: str, now: datetime) -> Recorded:
 
 
 def rater_hash(tenant: TenantId, rater_id: str) -> str:
-    """Hash a rater, salted with the tenant, so that one rater counts once and nobody can be looked up."""
+    """Hash a rater or an end user, salted with the tenant: one counts once, and nobody can be looked up elsewhere."""
     return hashlib.sha256(b"kedge.rater.v1\0" + tenant.encode() + b"\0" + rater_id.encode()).hexdigest()[:32]
 
 

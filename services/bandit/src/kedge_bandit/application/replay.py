@@ -142,6 +142,8 @@ def recompute(recorded: Allocation, policy: Policy, log: EvidenceLog, learner: L
         learner: the policy's.
     """
     spec, upto = policy.spec, recorded.evidence_sequence
+    if 0 < upto < log.readable_from:  # its evidence is folded, and the vector stands as it was published
+        return Recomputed(recorded, 0.0, ())
     buckets, table = log.table(actions=spec.action_keys, as_of=recorded.as_of, half_life=spec.half_life, upto=upto)
     eligible = np.array(recorded.eligible)
     belief = believe(

@@ -100,6 +100,9 @@ class EvidenceLog:
         cell: number of each row's cell.
         episode: number of each row's episode; within an episode a later row has the higher reward version.
         changes: known changes and successions.
+        episodes, reward_sums: undiscounted episodes and rewards of each row, where some rows stand for many; None: a
+            row counts its weight and its reward.
+        readable_from: sequence from which on the log can be read as it was; 0 but for one that begins with a snapshot.
     """
 
     cells: tuple[tuple[str, str], ...]
@@ -113,6 +116,17 @@ class EvidenceLog:
     vetoed: BoolArray
     veto_weight: FloatArray
     changes: tuple[CellChange, ...] = ()
+    episodes: FloatArray | None = None
+    reward_sums: FloatArray | None = None
+    readable_from: int = 0
+
+    @property
+    def counted(self) -> tuple[FloatArray, FloatArray]:
+        """Undiscounted episodes and rewards of each row [R]."""
+        return (
+            self.weight if self.episodes is None else self.episodes,
+            self.reward if self.reward_sums is None else self.reward_sums,
+        )
 
     def with_changes(self, changes: Sequence[CellChange]) -> "EvidenceLog":
         """Give the same rows with these known changes and successions."""
@@ -150,10 +164,10 @@ class EvidenceLog:
 
     def plain(self, *, configuration_version: int, upto: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Count learned episodes of a configuration and add their rewards, undiscounted, for each cell [C]."""
-        rows = self.standing(upto) & (self.weight > 0) & (self.policy_version >= configuration_version)
-        return self._over_cells(self.cell[rows], self.weight[rows]), self._over_cells(
-            self.cell[rows], self.reward[rows]
-        )
+        counts, totals = self.counted
+        rows = self.standing(upto) & (counts > 0) & (self.policy_version >= configuration_version)
+        cell = self.cell[rows]
+        return self._over_cells(cell, counts[rows]), self._over_cells(cell, totals[rows])
 
     def over_actions(self, sums: FloatArray, actions: Sequence[str]) -> FloatArray:
         """Add a cell sum [C] over buckets, for the given actions [K]."""

@@ -17,12 +17,14 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
+from kedge_bandit.adapters.postgres.erasure import PostgresEraser
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.isolation import PostgresWalls
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
+from kedge_bandit.application.erase import EraseTenant, EraseUser
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
 from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
@@ -31,11 +33,18 @@ from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAud
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
+from kedge_bandit.application.retain import Seals
 from kedge_bandit.application.verify_isolation import VerifyIsolation
 
 
 def administration(
-    *, engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, override: Override
+    *,
+    engine: AsyncEngine,
+    ledgers: PostgresLedgers,
+    keyring: Keyring,
+    clock: Clock,
+    override: Override,
+    seals: Seals,
 ) -> Sequence[tuple[ServiceDescriptor, object]]:
     """Make the servicers that configure and govern; `override` restricts this replica from outside the database."""
     registry = PostgresTenants(engine)
@@ -49,7 +58,7 @@ def administration(
         upsert=UpsertArm(ledgers, clock),
         retire=RetireArm(ledgers, clock),
         report=ReportStatus(ledgers, override),
-        rebuild=Rebuild(ledgers),
+        rebuild=Rebuild(ledgers, seals),
     )
     tenants = _tenants(engine, registry, keyring, clock)
     governance = GovernanceServicer(
@@ -84,4 +93,6 @@ def _tenants(engine: AsyncEngine, registry: PostgresTenants, keyring: Keyring, c
         unbind=UnbindIdentity(identities, clock),
         credentials=ListCredentials(identities),
         verify_isolation=VerifyIsolation(PostgresWalls(engine)),
+        erase=EraseTenant(PostgresEraser(engine), clock),
+        erase_user=EraseUser(PostgresEraser(engine), clock),
     )

@@ -14,6 +14,7 @@ COMMANDS = {
     "serve": "serve:serve",
     "demo": "demo:demo",
     "tenant": "tenants:tenants",
+    "erase-user": "tenants:erase_user",
     "key": "credentials:keys",
     "identity": "credentials:identities",
     "can": "can:may",
@@ -26,6 +27,7 @@ COMMANDS = {
     "status": "status:status",
     "rebuild": "rebuild:rebuild",
     "replay": "replay:replay",
+    "retain": "retain:retain",
     "import": "imports:imports",
     "audit": "audit:audit",
 }

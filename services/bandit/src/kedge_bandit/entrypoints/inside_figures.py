@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.ports import LoggedDecision
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.domain.arrays import FloatArray, IntArray
@@ -70,7 +71,7 @@ async def figures(
         allocations = {found.version: found async for found in ledger.decisions.allocations(truth.policy)}
         logged = [found async for found in ledger.decisions.export(truth.policy, start=None, end=None)]
     decisions = [one.decision for one in logged if _counts(one)]
-    rebuilt = await Rebuild(ledgers)(tenant, truth.policy, verify_only=True)
+    rebuilt = await Rebuild(ledgers, HmacSeals({}))(tenant, truth.policy, verify_only=True)
     baseline = policy.spec.baseline_key
     return {
         "name": tenant,

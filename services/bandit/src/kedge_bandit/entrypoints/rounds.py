@@ -27,6 +27,7 @@ LONGEST_BACKOFF = 30.0
 UNBLOCKING_SECONDS = 0.01
 """A transaction that keeps rows from being final is another writer's or another pass, and mostly over in no time."""
 PARTITION_SECONDS = 60.0
+RETENTION_SECONDS = 3600.0
 EXTEND_PARTITIONS = "SELECT control.extend_partitions(%s)"
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,10 @@ class _Place:
     blocked: int = 0
 
 
+async def _nothing() -> None:
+    """Keep every month."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Rounds:
     """Run passes over tenants, a few at a time and one at a time over each: while one waits, another computes.
@@ -50,6 +55,7 @@ class Rounds:
         tenants: reads every tenant's name.
         connect: opens an autocommit connection that can LISTEN.
         interval: least seconds between two passes over a tenant that is not behind.
+        retain: lets old months of every tenant go; called once an hour.
     """
 
     learn: Learn
@@ -57,6 +63,7 @@ class Rounds:
     connect: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     metrics: WorkerMetrics
     interval: float
+    retain: Callable[[], Awaitable[None]] = _nothing
     _places: dict[TenantId, _Place] = field(default_factory=dict)
     _waiting: dict[TenantId, None] = field(default_factory=dict)
     _quiet: dict[TenantId, float] = field(default_factory=dict)
@@ -64,7 +71,10 @@ class Rounds:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Go round until `stop` is set; the pass that runs then is finished."""
-        helpers = [asyncio.create_task(task()) for task in (self._listen, self._sweep, self._extend_partitions)]
+        helpers = [
+            asyncio.create_task(task())
+            for task in (self._listen, self._sweep, self._extend_partitions, self._let_months_go)
+        ]
         stopped = asyncio.create_task(stop.wait())
         stopped.add_done_callback(lambda _task: self._wake.set())
         try:
@@ -182,6 +192,15 @@ class Rounds:
             except (psycopg.Error, OSError) as error:
                 log.warning("partitions.not_extended", error=type(error).__name__)
             await asyncio.sleep(PARTITION_SECONDS)
+
+    async def _let_months_go(self) -> None:
+        """Let months go that are older than their tenants keep them, now and every hour."""
+        while True:
+            try:
+                await self.retain()
+            except (DBAPIError, OSError) as error:
+                log.warning("tenants.not_read", error=type(error).__name__)
+            await asyncio.sleep(RETENTION_SECONDS)
 
     async def _sweep(self) -> None:
         while True:

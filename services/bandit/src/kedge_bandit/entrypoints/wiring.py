@@ -27,6 +27,7 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
@@ -102,7 +103,14 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
     replica = Replica(engine, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, ())
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
-        *administration(engine=engine, ledgers=ledgers, keyring=keyring, clock=clock, override=override),
+        *administration(
+            engine=engine,
+            ledgers=ledgers,
+            keyring=keyring,
+            clock=clock,
+            override=override,
+            seals=HmacSeals(keys),
+        ),
     )
     return replica
 

@@ -1,6 +1,7 @@
 """Wire the worker by hand; it loads nothing of what serves calls."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,6 +15,7 @@ from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.anchoring import Anchoring
 from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
+from kedge_bandit.entrypoints.retention import let_all_months_go
 from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
@@ -49,6 +51,7 @@ def build_worker(settings: Settings, url: str) -> Worker:
         connect=connector(url),
         metrics=metrics,
         interval=settings.worker_interval_ms / 1000.0,
+        retain=partial(let_all_months_go, engine),
     )
     anchoring = Anchoring(
         ledgers=PostgresLedgers(engine),

@@ -24,9 +24,9 @@ from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.application.export import ExportDecisions
 from kedge_bandit.application.import_episodes import ImportedEpisode, ImportEpisodes
 from kedge_bandit.application.ports import Ledgers, LoggedDecision
-from kedge_bandit.application.record import EpisodeReport, RecordEpisode
+from kedge_bandit.application.record import EpisodeReport, RecordEpisode, rater_hash
 from kedge_bandit.domain.errors import IdempotencyConflict, KedgeError
-from kedge_bandit.domain.identifiers import EpisodeId, parse_policy, text_id
+from kedge_bandit.domain.identifiers import EpisodeId, TenantId, parse_policy, text_id
 from kedge_bandit.domain.policy import Policy
 
 _ALLOWED = permissions_of("EpisodeService")
@@ -176,6 +176,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 token=request.decision_token,
                 served_action=request.served_action_key,
                 trajectory=trajectory_of(request.trajectory),
+                end_user=_end_user(tenant, request.end_user_id),
             )
         )
         self.telemetry.episode_logged(tenant, status)
@@ -191,6 +192,10 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 request_id=request.request_id, error_reason=error.reason, detail=str(error)[:500]
             )
         return pb.StreamEpisodesResponse(request_id=request.request_id, duplicate=duplicate)
+
+
+def _end_user(tenant: TenantId, end_user_id: str) -> str | None:
+    return rater_hash(tenant, text_id(end_user_id, field="end_user_id")) if end_user_id else None
 
 
 def _record(logged: LoggedDecision, policy: Policy) -> pb.DecisionRecord:

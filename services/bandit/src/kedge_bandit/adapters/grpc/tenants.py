@@ -11,6 +11,7 @@ from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, role_of, tenant_message
 from kedge_bandit.adapters.grpc.wire_identity import identity_message, key_message, key_wish, page_token_of, parse_key
 from kedge_bandit.application.administration_ports import TenantSettings
+from kedge_bandit.application.erase import EraseTenant, EraseUser
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
 from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.application.verify_isolation import VerifyIsolation
@@ -35,6 +36,8 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     unbind: UnbindIdentity
     credentials: ListCredentials
     verify_isolation: VerifyIsolation
+    erase: EraseTenant
+    erase_user: EraseUser
 
     @answering
     async def OnboardTenant(self, request: pb.OnboardTenantRequest, context: Context) -> pb.OnboardTenantResponse:
@@ -78,6 +81,18 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
             faults=[pb.IsolationFault(kind=one.kind, object=one.place, detail=one.detail) for one in found.faults],
             login=found.login,
         )
+
+    @answering
+    async def EraseTenant(self, request: pb.EraseTenantRequest, context: Context) -> pb.EraseTenantResponse:
+        """Remove a tenant, or one end user of it."""
+        tenant = parse_tenant(request.name)
+        actor = self.keyring.require(context, _ALLOWED["EraseTenant"], tenant).actor
+        order = order_of(actor, "EraseTenant", request, because=request.because, request_id=request.request_id)
+        if request.end_user_id:
+            rows = await self.erase_user(tenant, request.end_user_id, order)
+        else:
+            rows = await self.erase(tenant, order, confirm=request.confirm)
+        return pb.EraseTenantResponse(rows_erased=rows)
 
     @answering
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Context) -> pb.CreateKeyResponse:
@@ -146,4 +161,5 @@ def _settings_of(message: pb.Tenant) -> TenantSettings:
         durable=message.durable,
         decisions_per_second=message.decisions_per_second,
         rows_per_second=message.rows_per_second,
+        retention_days=message.retention_days,
     )

@@ -160,6 +160,7 @@ def tenant_message(tenant: Tenant) -> tenant_service_pb2.Tenant:
         durable=tenant.settings.durable,
         decisions_per_second=tenant.settings.decisions_per_second,
         rows_per_second=tenant.settings.rows_per_second,
+        retention_days=tenant.settings.retention_days,
         create_time=timestamp(tenant.create_time),
     )
 

@@ -1,7 +1,6 @@
 """Read and write the worker's record of one tenant, all in the open ledger's transaction.
 
-Rows of whole transactions only: x is the number of the transaction that wrote a row, and everything below the oldest
-running transaction is final. A plain sequence would skip rows that commit late.
+Rows of whole transactions only: x numbers the one that wrote a row, and all below the oldest that runs is final.
 """
 
 import sys
@@ -18,6 +17,7 @@ from kedge_bandit.adapters.postgres import learning_save as saves
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
 from kedge_bandit.adapters.postgres.learning_pass import LOCK, LOCK_WAITING, READ, TOUCH, Read, fresh_rows_of
+from kedge_bandit.adapters.postgres.log_rows import read_log, read_snapshot
 from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection, Text, text_of
 from kedge_bandit.adapters.postgres.usage_reads import COST_BESIDE, DECISIONS_BESIDE
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
@@ -26,6 +26,7 @@ from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
+from kedge_bandit.domain.evidence_snapshot import Sealed
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.usage import Usage
@@ -38,7 +39,6 @@ class PostgresLearning:
     """The worker's record of the open ledger.
 
     Args:
-        connection: of the ledger.
         memory: what a worker remembers of earlier passes; everybody else reads.
         everywhere: stamp of the modes of all tenants; empty where nothing is remembered.
     """
@@ -234,21 +234,21 @@ class PostgresLearning:
 
     async def evidence_log(self, policy: PolicyName, *, upto: int | None = None) -> EvidenceLog:
         """Read the evidence log of a policy, up to a sequence."""
-        last = _LAST if upto is None else upto
-        found = await self._execute(reads.CHANGES, policies=[policy])
-        changes = [rows.change_of(row) for row in found if row.evidence_sequence <= last]
-        return rows.evidence_log(await self._execute(reads.LOG, policy=policy, upto=last), changes)
+        return await read_log(self._execute, policy, _LAST if upto is None else upto)
+
+    async def snapshot(self, policy: PolicyName) -> Sealed | None:
+        """Read what the beginning of a policy's evidence log was folded into."""
+        return await read_snapshot(self._execute, policy)
 
     async def sample(self, policy: PolicyName, *, size: int) -> Sequence[DecisionId]:
         """Pick decisions of a policy at random."""
-        return [
-            DecisionId(str(row.decision_id)) for row in await self._execute(reads.SAMPLE, policy=policy, limit=size)
-        ]
+        found = await self._execute(reads.SAMPLE, policy=policy, limit=size)
+        return [DecisionId(str(row.decision_id)) for row in found]
 
     async def unaccounted(self, policy: PolicyName) -> int:
         """Count logged episodes that are not in exactly one state."""
-        texts = (text_of(one) for one in (reads.STATES, reads.COUNTS, reads.LOGGED))
-        states, counted, (logged,) = await self._run(*((one, {"policy": policy}) for one in texts))
+        asked = ((text_of(one), {"policy": policy}) for one in (reads.STATES, reads.COUNTS, reads.LOGGED))
+        states, counted, (logged,) = await self._run(*asked)
         actual, counts = {row.state: row.number for row in states}, {row.name: row.number for row in counted}
         wrong = sum(abs(actual.get(state, 0) - counts.get(state, 0)) for state in EpisodeState)
         return int(wrong + abs(logged.number - sum(actual.values())))

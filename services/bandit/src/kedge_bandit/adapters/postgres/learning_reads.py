@@ -134,8 +134,19 @@ LOG: Final = (
         _entry.vetoed,
         _entry.veto_weight,
     )
-    .where(_entry.policy == _policy, _entry.evidence_sequence <= bindparam("upto", type_=BigInteger))
+    .where(
+        _entry.policy == _policy,
+        _entry.evidence_sequence > bindparam("after", type_=BigInteger),
+        _entry.evidence_sequence <= bindparam("upto", type_=BigInteger),
+    )
     .order_by(_entry.evidence_sequence)
+)
+
+SEAL: Final = select(tables.evidence_seal).where(tables.evidence_seal.c.policy == _policy)
+SNAPSHOT: Final = (
+    select(tables.evidence_snapshot)
+    .where(tables.evidence_snapshot.c.policy == _policy)
+    .order_by(tables.evidence_snapshot.c.part)
 )
 
 SAMPLE: Final = select(_decision.decision_id).where(_decision.policy == _policy).order_by(func.random()).limit(_limit)

@@ -22,7 +22,7 @@ from kedge_bandit.domain.decision import Reason, SetAside
 from kedge_bandit.domain.dossier import Chosen, Dossier, Event, EventKind
 from kedge_bandit.domain.episode import EpisodeState, Trajectory
 from kedge_bandit.domain.errors import KedgeError
-from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog, VerdictNote
+from kedge_bandit.domain.evidence_log import EvidenceEntry, VerdictNote
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName
 from kedge_bandit.domain.known_change import CellChange
 from kedge_bandit.domain.outcome import Outcome
@@ -248,26 +248,6 @@ def change_of(row: Row[Any]) -> CellChange:
         factor=row.factor,
         cause=row.cause,
     )
-
-
-def evidence_log(rows: Sequence[Row[Any]], changes: Sequence[CellChange]) -> EvidenceLog:
-    """Build columns from rows in order of sequence."""
-    cells: dict[tuple[str, str], int] = {}
-    episodes: dict[str, int] = {}
-    cell = [cells.setdefault((row.bucket, row.action), len(cells)) for row in rows]
-    episode = [episodes.setdefault(row.episode_id, len(episodes)) for row in rows]
-    return EvidenceLog(
-        cells=tuple(cells),
-        sequence=np.array([row.evidence_sequence for row in rows], dtype=np.int64),
-        cell=np.array(cell, dtype=np.int64),
-        episode=np.array(episode, dtype=np.int64),
-        policy_version=np.array([row.policy_version for row in rows], dtype=np.int64),
-        policy_time=np.array([row.policy_time for row in rows], dtype=np.float64),
-        weight=np.array([row.weight for row in rows], dtype=np.float64),
-        reward=np.array([row.reward or 0.0 for row in rows], dtype=np.float64),
-        vetoed=np.array([row.vetoed for row in rows], dtype=np.bool_),
-        veto_weight=np.array([row.veto_weight for row in rows], dtype=np.float64),
-    ).with_changes(changes)
 
 
 def as_json(values: Sequence[dict[str, object]]) -> str:

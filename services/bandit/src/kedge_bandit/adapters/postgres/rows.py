@@ -98,10 +98,17 @@ def event_row(event: EpisodeEvent) -> Row:
         "episode_id": event.episode_id,
         "decision_id": event.decision_id,
         "served_action": event.served_action,
-        "trajectory": event.trajectory,
+        "trajectory": _trajectory(event),
         "source": event.source,
     }
     return _keyed("episode_events", event.key, values)
+
+
+def _trajectory(event: EpisodeEvent) -> object:
+    """The trajectory; whom it served stands in it, where erasing looks."""
+    if event.end_user is None or event.trajectory is None:
+        return event.trajectory
+    return {**orjson.loads(orjson.dumps(event.trajectory)), "end_user": event.end_user}
 
 
 def outcome_row(event: OutcomeEvent) -> Row:

@@ -65,6 +65,7 @@ control_tenant = Table(
     _flag("durable"),
     _real("decisions_per_second"),
     _real("rows_per_second"),
+    Column("retention_days", Integer),
     schema="control",
 )
 api_key = Table(
@@ -304,6 +305,34 @@ evidence = Table(
     _flag("vetoed"),
     _real("veto_weight"),
     _json("verdict"),
+    schema=TENANT,
+)
+evidence_snapshot = Table(
+    "evidence_snapshot",
+    _metadata,
+    _text("policy"),
+    Column("part", Integer),
+    _text("bucket"),
+    _text("action"),
+    _big("policy_version"),
+    _real("policy_time"),
+    _real("weight"),
+    _real("reward"),
+    _flag("vetoed"),
+    _real("veto_weight"),
+    _real("episodes"),
+    _real("reward_sum"),
+    schema=TENANT,
+)
+evidence_seal = Table(
+    "evidence_seal",
+    _metadata,
+    _text("policy"),
+    _big("through"),
+    _big("log_end"),
+    Column("key_id", Integer),
+    _text("signature"),
+    _time("make_time"),
     schema=TENANT,
 )
 known_change = Table(

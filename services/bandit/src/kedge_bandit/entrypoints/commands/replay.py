@@ -1,22 +1,19 @@
 """`kedge replay`: recompute decisions from the database alone, in a process of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from kedge_bandit.adapters.embedded import EmbeddedPostgres
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.replay import Replay, Replayed
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, policy_name, tenant_id
-from kedge_bandit.entrypoints.connections import engine_of
+from kedge_bandit.entrypoints.direct import open_database
 from kedge_bandit.entrypoints.documents import Document
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, TenantName, answer, table
-from kedge_bandit.entrypoints.settings import read_settings
 
 _SHOWN = 20
 
@@ -43,7 +40,8 @@ def replay(
 
 
 async def _replayed(tenant: TenantId, policy: str, size: int) -> list[Replayed]:
-    async with _database() as ledgers:
+    async with open_database() as engine:
+        ledgers = PostgresLedgers(engine)
         names = [await _existing(ledgers, tenant, policy_name(policy))] if policy else await _policies(ledgers, tenant)
         replays = Replay(ledgers)
         done: list[Replayed] = []
@@ -61,24 +59,6 @@ async def _policies(ledgers: PostgresLedgers, tenant: TenantId) -> Sequence[Poli
 async def _existing(ledgers: PostgresLedgers, tenant: TenantId, name: PolicyName) -> PolicyName:
     async with ledgers.open(tenant) as ledger:
         return (await ledger.policies.get(name)).name
-
-
-@asynccontextmanager
-async def _database() -> AsyncIterator[PostgresLedgers]:
-    """Open the database itself: the given one, or the embedded one beside whoever else uses it."""
-    settings = read_settings()
-    folder = settings.data_dir / "postgres"
-    if not settings.database_url and not folder.exists():
-        raise typer.BadParameter(f"there is no database in {folder}: set KEDGE_DATABASE_URL or KEDGE_DATA_DIR")
-    embedded = None if settings.database_url else EmbeddedPostgres(folder)
-    url = settings.database_url if embedded is None else await asyncio.to_thread(embedded.start)
-    engine = engine_of(url)
-    try:
-        yield PostgresLedgers(engine)
-    finally:
-        await engine.dispose()
-        if embedded is not None:
-            await asyncio.to_thread(embedded.stop)
 
 
 def _document(replayed: Replayed) -> Document:

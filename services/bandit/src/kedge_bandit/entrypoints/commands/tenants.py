@@ -15,6 +15,7 @@ _PAGE = 1000
 StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episodes.")]
 Decisions = Annotated[float, typer.Option(min=0, help="Decisions a second that each replica draws; 0: no limit.")]
 Rows = Annotated[float, typer.Option(min=0, help="Rows a second that each replica writes; 0: no limit.")]
+Days = Annotated[int, typer.Option(min=0, help="Days that raw rows are kept, 90 to 3650; 0: for ever.")]
 Durable = Annotated[bool, typer.Option(help="Commit every decision before it is answered.")]
 
 tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
@@ -28,6 +29,7 @@ def onboard(
     durable: Durable = False,
     decisions_per_second: Decisions = 0.0,
     rows_per_second: Rows = 0.0,
+    retention_days: Days = 0,
     because: Because = "onboarded from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -38,6 +40,7 @@ def onboard(
     request.tenant.durable = durable
     request.tenant.decisions_per_second = decisions_per_second
     request.tenant.rows_per_second = rows_per_second
+    request.tenant.retention_days = retention_days
     with connected() as client:
         made = client.call(client.tenants.OnboardTenant, request).tenant
     hint = f"kedge key create {tenant} --principal core-app --role core_app"
@@ -56,6 +59,7 @@ def update(
     durable: Durable = False,
     decisions_per_second: Decisions = 0.0,
     rows_per_second: Rows = 0.0,
+    retention_days: Days = 0,
     because: Because = "changed from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -66,6 +70,7 @@ def update(
     request.tenant.durable = durable
     request.tenant.decisions_per_second = decisions_per_second
     request.tenant.rows_per_second = rows_per_second
+    request.tenant.retention_days = retention_days
     with connected() as client:
         changed = client.call(client.tenants.UpdateTenant, request).tenant
     said = "waits for the commit" if durable else "does not wait for the commit"
@@ -87,6 +92,40 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
     rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"], t["durable"]) for t in found]
     heads = ("tenant", "since", "stores content", "durable")
     answer(found, lambda out: out.print(table("Tenants", heads, rows)), as_json=as_json)
+
+
+@tenants.command()
+def erase(
+    tenant: TenantName,
+    *,
+    yes: Annotated[str, typer.Option(metavar="TENANT", help="Its name once more; asked for while it serves.")] = "",
+    because: Because = "erased from the command line",
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove everything of a tenant for good; hashes of its audit log stay."""
+    _erase(
+        tenant_service_pb2.EraseTenantRequest(name=f"tenants/{tenant}", confirm=yes, because=because), as_json=as_json
+    )
+
+
+def erase_user(
+    tenant: TenantName,
+    user: Annotated[str, typer.Argument(metavar="USER", help="The end_user_id that LogEpisode carried.")],
+    *,
+    because: Because = "erased from the command line",
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove everything of one end user for good; of what was learned, only numbers stay."""
+    _erase(
+        tenant_service_pb2.EraseTenantRequest(name=f"tenants/{tenant}", end_user_id=user, because=because),
+        as_json=as_json,
+    )
+
+
+def _erase(request: tenant_service_pb2.EraseTenantRequest, *, as_json: bool) -> None:
+    with connected() as client:
+        gone = client.call(client.tenants.EraseTenant, request, seconds=LONG_SECONDS)
+    answer(document_of(gone), lambda out: out.print(f"erased: {gone.rows_erased} rows"), as_json=as_json)
 
 
 @tenants.command("verify-isolation")

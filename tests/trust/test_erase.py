@@ -1,0 +1,192 @@
+"""Erasing a tenant, or one end user, leaves nothing that leads to them, and what was learned as it was."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+
+import grpc
+import pytest
+
+from kedge.bandit.v1 import (
+    episode_pb2,
+    episode_service_pb2,
+    feedback_service_pb2,
+    governance_service_pb2,
+    outcome_pb2,
+    policy_service_pb2,
+    tenant_service_pb2,
+)
+from kedge_bandit.application.record import rater_hash
+from kedge_bandit.domain.identifiers import TenantId
+from tests.fixtures.core_app import ask, now, refusal
+from tests.fixtures.policies import two_models
+from tests.fixtures.stack import Services, Stack, wait_for
+from tests.trust.flooding import belief
+from tests.trust.searching import traces
+
+KEPT, GONE = "keptsafe", "goneforever"
+USER, OTHER = "user-4711@example.org", "user-42@example.org"
+
+
+def lived(services: Services, tenant: str, episodes: Sequence[str], user: str = "") -> list[str]:
+    """Decide, log and reward some episodes of a user; gives the ids of their decisions."""
+    policy = f"tenants/{tenant}/policies/support"
+    made = []
+    for episode in episodes:
+        decided = ask(services, episode, policy=policy)
+        made.append(decided.decision.rpartition("/")[2])
+        trajectory = episode_pb2.Trajectory(terminated=True)
+        trajectory.guardrail_events.add(kind=episode_pb2.GUARDRAIL_KIND_PII, tripped=False)
+        services.episodes.LogEpisode(
+            episode_service_pb2.LogEpisodeRequest(
+                policy=policy,
+                request_id=f"log-{episode}",
+                episode_id=episode,
+                decision_token=decided.decision_token,
+                trajectory=trajectory,
+                end_user_id=user,
+            )
+        )
+        common = {"observed_time": now(), "decision_token": decided.decision_token}
+        outcomes = [
+            outcome_pb2.Outcome(
+                idempotency_key=f"won-{episode}", signal=outcome_pb2.SIGNAL_TASK_SUCCESS, value=1.0, **common
+            ),
+            outcome_pb2.Outcome(
+                idempotency_key=f"thumb-{episode}",
+                signal=outcome_pb2.SIGNAL_HUMAN,
+                value=1.0,
+                provenance=outcome_pb2.HUMAN_PROVENANCE_THUMB,
+                rater_id=user,
+                **common,
+            ),
+        ]
+        request = feedback_service_pb2.RecordOutcomesRequest(parent=f"tenants/{tenant}", outcomes=outcomes)
+        services.feedback.RecordOutcomes(request)
+    return made
+
+
+def settled(services: Services, tenant: str, episodes: Sequence[str]) -> None:
+    policy = f"tenants/{tenant}/policies/support"
+    for episode in episodes:
+        request = episode_service_pb2.GetEpisodeRequest(policy=policy, episode_id=episode)
+
+        def is_settled(request: episode_service_pb2.GetEpisodeRequest = request) -> bool:
+            found = services.episodes.GetEpisode(request).episode
+            return bool(found.state == episode_pb2.EPISODE_STATE_SETTLED)
+
+        wait_for(lambda: _quietly(is_settled), f"{episode} to settle")
+
+
+def _quietly(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except grpc.RpcError:  # not there yet
+        return False
+
+
+def verified(services: Services, tenant: str) -> bool:
+    """Say whether what serves is the fold of the log, and the audit chain holds."""
+    policy = f"tenants/{tenant}/policies/support"
+    rebuilt = services.policies.RebuildPolicy(policy_service_pb2.RebuildPolicyRequest(name=policy, verify_only=True))
+    chain = services.governance.VerifyAudit(governance_service_pb2.VerifyAuditRequest(parent=f"tenants/{tenant}"))
+    return bool(rebuilt.agrees and chain.intact)
+
+
+@pytest.fixture(scope="module")
+def two(stack: Stack) -> tuple[str, str]:
+    keys = stack.tenant(KEPT), stack.tenant(GONE)
+    for tenant in (KEPT, GONE):
+        stack.put_policy(two_models(tenant))
+    return keys
+
+
+def erased(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_an_end_user_is_erased_and_what_was_learned_stays(stack: Stack, two: tuple[str, str]) -> None:
+    with stack.services(two[0]) as services:
+        theirs = [f"theirs-{n}" for n in range(4)]
+        decisions = lived(services, KEPT, theirs, USER)
+        others = lived(services, KEPT, [f"others-{n}" for n in range(4)], OTHER)
+        settled(services, KEPT, [*theirs, "others-3"])
+        before = {cell[:2]: cell[2:4] for cell in belief(services, KEPT)}
+        hashed = rater_hash(TenantId(KEPT), USER)
+        words = [*theirs, *decisions, hashed, USER]
+        assert {trace.rpartition(": ")[2] for trace in traces(stack.database_url, words)} >= {*theirs, hashed}
+
+        first = erased(stack.kedge("erase-user", KEPT, USER, "--because", "they asked for it"))
+        assert traces(stack.database_url, words) == []
+        assert "erased: 0 rows" in erased(stack.kedge("erase-user", KEPT, USER, "--because", "once more"))
+        assert first.strip() != "erased: 0 rows"
+
+        after = {cell[:2]: cell[2:4] for cell in belief(services, KEPT)}
+        assert after.keys() == before.keys()
+        for cell, (weight, reward) in before.items():
+            assert after[cell] == pytest.approx((weight, reward), rel=1e-3)  # as of a moment later
+        assert verified(services, KEPT)
+        assert traces(stack.database_url, [others[0]]) != []
+
+
+def test_a_reason_that_names_whom_it_erases_is_refused_since_it_stays(stack: Stack, two: tuple[str, str]) -> None:
+    assert two
+    with stack.services() as services:
+        for tenant, user, because in ((KEPT, USER, f"{USER} asked"), (KEPT, "", f"{KEPT} left us"), (KEPT, "", " ")):
+            request = tenant_service_pb2.EraseTenantRequest(
+                name=f"tenants/{tenant}", end_user_id=user, because=because, confirm=tenant
+            )
+            answer = refusal(lambda request=request: services.tenants.EraseTenant(request))
+            assert answer in ("INVALID_VALUE", "REASON_REQUIRED")
+
+
+def test_a_tenant_is_erased_once_named_twice_and_leaves_hashes_only(stack: Stack, two: tuple[str, str]) -> None:
+    with stack.services(two[1]) as services:
+        lived(services, GONE, ["last-1", "last-2"], USER)
+        settled(services, GONE, ["last-1", "last-2"])
+        audit = governance_service_pb2.ListAuditEventsRequest(parent=f"tenants/{GONE}", page_size=100)
+        chain = [
+            (one.sequence, one.previous_hash, one.row_hash) for one in services.governance.ListAuditEvents(audit).events
+        ]
+    with stack.services(two[0]) as services:
+        before = belief(services, KEPT)
+
+    refused = stack.kedge("tenant", "erase", GONE, "--because", "the contract is over")
+    assert refused.returncode == 1
+    assert "ILLEGAL_TRANSITION" in refused.stderr
+    one = erased(stack.kedge("tenant", "erase", GONE, "--yes", GONE, "--because", "the contract is over"))
+    words = [GONE, "last-1", "log-last-2"]
+    assert traces(stack.database_url, words) == []
+    assert erased(stack.kedge("tenant", "erase", GONE, "--yes", GONE, "--because", "the contract is over")) == one
+    # Logs name tenants; so do anchors, which are chained and signed, so that no line can leave them.
+    files = [path for path in stack.data_dir.rglob("*") if path.is_file() and path.suffix not in (".log", ".jsonl")]
+    assert [path for path in files if GONE.encode() in path.read_bytes()] == []
+
+    with stack.connect() as connection:
+        kept = connection.execute(
+            "SELECT audit_sequence, previous_hash, row_hash FROM control.erased_audit ORDER BY 1 DESC"
+        ).fetchall()
+        who = connection.execute("SELECT actor, because FROM control.erased_tenant").fetchall()
+    assert kept == chain
+    assert [link[2] for link in kept[1:]] == [link[1] for link in kept[:-1]]
+    assert who == [("key:operator", "the contract is over")]
+    with stack.services(two[0]) as services:
+        assert {cell[:2] for cell in belief(services, KEPT)} == {cell[:2] for cell in before}
+        assert verified(services, KEPT)
+    again = stack.kedge("tenant", "onboard", GONE)
+    assert "TENANT_EXISTS" in again.stderr
+    nobody = stack.kedge("tenant", "erase", "nobody", "--yes", "nobody", "--because", "never was")
+    assert "TENANT_DENIED" in nobody.stderr
+
+
+def test_an_erasure_that_breaks_off_has_erased_nothing(stack: Stack, two: tuple[str, str]) -> None:
+    """One transaction: whatever ends it before its commit, everything is there and it can be asked for again."""
+    assert two
+    with stack.connect() as connection:
+        before = connection.execute(f"SELECT count(*) FROM t_{KEPT}.outcome").fetchone()
+        with connection.transaction(force_rollback=True):
+            gone = connection.execute("SELECT control.erase_tenant(%s, 'key:operator', 'to try')", (KEPT,)).fetchone()
+            assert gone is not None
+            assert gone[0] > 0
+            assert connection.execute("SELECT to_regclass(%s)", (f"t_{KEPT}.outcome",)).fetchone() == (None,)
+        assert connection.execute(f"SELECT count(*) FROM t_{KEPT}.outcome").fetchone() == before
