@@ -1,7 +1,7 @@
 """The learned policy over the wire: from observation JSON of a server in another process it scores as in process."""
 
 from fleet_oversight_env import ground
-from fleet_oversight_env.client import FleetClient
+from fleet_oversight_env.client import connected
 from fleet_oversight_env.scenarios import DEV_SEEDS
 from tests.fixtures.openenv import Host
 from tests.trust.size import of
@@ -9,7 +9,7 @@ from tests.trust.size import of
 
 def test_the_learned_policy_scores_the_same_through_the_client_as_in_process(openenv_host: Host) -> None:
     grades, returns = [], []
-    with FleetClient(openenv_host.urls[ground.NAME]) as client:
+    with connected(openenv_host.urls[ground.NAME]) as client:
         for number, seed in enumerate(DEV_SEEDS[: of(10, 100)]):
             task = ("nexacrm_easy", "nexacrm_hard")[number % 2]
             policy, paid = ground.policy("learned", task, seed), 0.0
@@ -30,7 +30,7 @@ def test_the_learned_policy_scores_the_same_through_the_client_as_in_process(ope
 
 
 def test_an_action_that_is_none_costs_a_step_and_is_told_so(openenv_host: Host) -> None:
-    with FleetClient(openenv_host.urls[ground.NAME]) as client:
+    with connected(openenv_host.urls[ground.NAME]) as client:
         client.reset("nexacrm_easy", DEV_SEEDS.start)
         answer = client.step({"action_type": "reboot"})
     assert (answer.step, answer.invalid_actions, answer.reward) == (2, 1, 0.0)

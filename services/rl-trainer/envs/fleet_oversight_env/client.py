@@ -1,35 +1,27 @@
 """Talk to a fleet server through OpenEnv's WebSocket protocol, with this environment's types and without OpenEnv."""
 
 import json
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
 from fleet_oversight_env.models import FleetAction, FleetObservation, FleetState
 
 
+@contextmanager
+def connected(url: str) -> Iterator["FleetClient"]:
+    """Open one session with the server at `url`, as `http://host:port`, and close it at the end of the block."""
+    with connect(url.replace("http", "ws", 1).rstrip("/") + "/ws") as socket:
+        yield FleetClient(socket)
+
+
 class FleetClient:
-    """One session; use it as a context manager.
+    """One session over an open connection; `connected` makes one."""
 
-    Args:
-        url: The server's address, as `http://host:port`.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url.replace("http", "ws", 1).rstrip("/") + "/ws"
-        self._socket: ClientConnection | None = None
-
-    def __enter__(self) -> Self:
-        self._socket = connect(self._url)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._socket is not None:
-            self._socket.close()
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
 
     def reset(self, task: str, seed: int) -> FleetObservation:
         """Begin an episode."""
@@ -49,8 +41,6 @@ class FleetClient:
         return FleetObservation.model_validate(data["observation"] | envelope)
 
     def _ask(self, kind: str, data: dict[str, Any] | None) -> dict[str, Any]:
-        if self._socket is None:
-            raise RuntimeError("use the client as a context manager")
         self._socket.send(json.dumps({"type": kind} | ({"data": data} if data is not None else {})))
         answer: dict[str, Any] = json.loads(self._socket.recv())
         if answer["type"] == "error":
