@@ -21,6 +21,7 @@ from fleet_oversight_env import ground
 from fleet_oversight_env.actions import SCHEMA
 from fleet_oversight_env.batch import Batch
 from fleet_oversight_env.checkpoint import CONTROL, SHIPPED, LayoutDiffers, read
+from fleet_oversight_env.episode import Episode
 from fleet_oversight_env.fleet import Move, affordable, score
 from fleet_oversight_env.laws import FAULTS, GOVERNANCE_BUDGET, WORKERS, Fault, MoveKind
 from fleet_oversight_env.planning import CAPACITIES, Config, all_configs, best_plan
@@ -245,12 +246,18 @@ def test_17_alarming_on_everybody_finds_all_and_still_fails() -> None:
         assert measured["grade"] <= 0.5
 
 
-def test_18_two_episodes_share_nothing() -> None:
-    one, other = (ground.start("nexacrm_easy", seed) for seed in seeds(2))
-    shown = json.dumps(other.observe())
-    for _ in range(6):
-        one.step({"action_type": "hold"})
-    assert json.dumps(other.observe()) == shown
+def test_18_two_episodes_at_once_are_each_what_they_are_alone() -> None:
+    def shown(episodes: list[Episode]) -> list[list[str]]:
+        told: list[list[str]] = [[] for _ in episodes]
+        for number in range(8):
+            for episode, lines in zip(episodes, told, strict=True):
+                lines.append(json.dumps(episode.observe()))
+                episode.step({"action_type": "monitor", "worker": WORKERS[number % 5]})
+        return told
+
+    alone = [shown([ground.start("nexacrm_easy", seed)])[0] for seed in seeds(2)]
+    assert shown([ground.start("nexacrm_easy", seed) for seed in seeds(2)]) == alone
+    assert alone[0] != alone[1]
 
 
 def test_20_every_value_the_planner_may_say_is_one_the_workers_know() -> None:

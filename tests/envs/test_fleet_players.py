@@ -65,10 +65,10 @@ def test_the_datasheet_s_figures_are_within_the_sample_s_reach() -> None:
 def test_the_control_learned_nothing() -> None:
     """Trained on shuffled rewards it stays where random play is, and far from what was learned."""
     at = {one.player: one.mean for one in rows() if one.domain == "crm"}
+    useful = {player: mean["detection"] * (1 - mean["needless"]) for player, mean in at.items()}
     for control in ("control", "control, sampled"):
         assert at[control]["oversight"] == pytest.approx(at["random"]["oversight"], abs=0.35)
-        assert at[control]["grade"] == pytest.approx(at["random"]["grade"], abs=0.15)
-        assert at[control]["detection"] * (1 - at[control]["needless"]) < 0.30
+        assert useful[control] < useful["random"] + 0.05
         assert at[control]["oversight"] < at["learned, seed 1"]["oversight"] - 1.0
 
 
