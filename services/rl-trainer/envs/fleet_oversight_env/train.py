@@ -3,7 +3,7 @@
     python -m fleet_oversight_env.train            three training seeds, then the control
     python -m fleet_oversight_env.train --seed 2   one of them
 
-The same command gives the same weights on the same numpy; a checkpoint says which numpy that was.
+The same command gives the same weights on the same numpy and processor; a checkpoint says which numpy that was.
 """
 
 import argparse
