@@ -164,7 +164,7 @@ def score(world: World) -> Score:
 
 def grade(world: World) -> float:
     """Grade an episode from 0.0001 to 0.9999: plan, faults resolved without false alarms, audit."""
-    found = detection(world.tally, max(1, world.faults)) * 1.0
+    found = detection(world.tally, max(1, world.faults))
     raw = raw_grade(plan=score(world).plan, detected=found, needless=needless_share(world.tally), audit=world.audit)
     low, high = GRADE_RANGE
     return max(low, min(high, raw))
