@@ -18,7 +18,7 @@ def code_of(notebook: Path) -> str:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(notebook: Path) -> None:
-    reduced = os.environ | {"NOTEBOOK_UPDATES": "2", "MPLBACKEND": "Agg", "OPENBLAS_NUM_THREADS": "1"}
+    reduced = os.environ | {"KEDGE_NOTEBOOK_SMALL": "1", "MPLBACKEND": "Agg", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-"],
         input=code_of(notebook),
