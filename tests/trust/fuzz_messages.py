@@ -71,7 +71,7 @@ class Messages:
 
     Attributes:
         comments: of the proto files, by full name; they state ranges and the form of names.
-        known: values that exist, by a field's name or by the form that its comment states.
+        known: values that exist, by a field's name or full name, or by the form that its comment states.
         seeds: whole messages that are right, by their type's full name.
     """
 
@@ -130,7 +130,7 @@ class Messages:
     def _scalar(self, field: FieldDescriptor) -> Any:
         comment = self.comments.get(field.full_name, "")
         for form, values in self.known.items():
-            if field.name == form or (not form.isidentifier() and comment.startswith(form)):
+            if form in (field.name, field.full_name) or (not form.isidentifier() and comment.startswith(form)):
                 return self.random.choice(values)
         match field.cpp_type:
             case FieldDescriptor.CPPTYPE_STRING if field.type == FieldDescriptor.TYPE_BYTES:

@@ -31,7 +31,7 @@ from tests.trust.size import of
 from tests.trust.steady_client import SteadyClient
 
 ROOT = Path(__file__).parents[2]
-COUNT = of(3_000, 100_000)
+COUNT = of(2_000, 100_000)
 CALLERS = 32
 STEADY = "steady"
 FUZZED = "fuzzed"
@@ -154,6 +154,7 @@ def known_values(stack: Stack, key: str) -> dict[str, list[Any]]:
     keys = [key for policy in listed for key in policy.action_keys]
     ids = [f"known-{number}" for number in range(60)] + [f"new-{number}" for number in range(500)]
     return {
+        "kedge.bandit.v1.EraseTenantRequest.name": ["tenants/spare"],
         "tenants/{tenant}/policies/{policy}": policies,
         "tenants/{tenant}/decisions/{decision}": [answer.decision for answer in decided],
         "tenants/{tenant}; the last part": [f"tenants/{FUZZED}", "tenants/spare"],
@@ -173,6 +174,9 @@ def known_values(stack: Stack, key: str) -> dict[str, list[Any]]:
         "page_size": [0, 1, 10, 1000],
         "page_token": ["", "1"],
         "end_user_id": ["user-1"],
+        "confirm": ["spare"],
+        "decisions_per_second": [0.0],
+        "rows_per_second": [0.0],
         "after_sequence": [0, 3],
     }
 
