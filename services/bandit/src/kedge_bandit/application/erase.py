@@ -15,9 +15,6 @@ from kedge_bandit.domain.identifiers import TenantId, text_id
 class Eraser(Protocol):
     """Removes for good, each call one transaction: what was not removed when something broke is all there still."""
 
-    async def serves(self, tenant: TenantId) -> bool:
-        """Say whether a tenant has policies and is not frozen; False where there is none of that name."""
-
     async def erase_tenant(self, tenant: TenantId, actor: Actor, because: str) -> int | None:
         """Remove a tenant; rows that went, now or when it was erased before. None: there never was one."""
 
@@ -39,19 +36,19 @@ class EraseTenant:
         """Erase it; again, it answers the same.
 
         Args:
-            confirm: the tenant's name once more, asked for while it serves.
+            confirm: the tenant's name once more.
 
         Returns:
             Rows that went.
 
         Raises:
             TenantDenied: there never was such a tenant.
-            IllegalTransition: it serves, and was not named twice.
+            IllegalTransition: it was not named twice.
             InvalidValue, ReasonRequired: the reason is kept and therefore may not name the tenant.
         """
         _check_reason(order, tenant, self.clock)
-        if confirm != tenant and await self.eraser.serves(tenant):
-            raise IllegalTransition("the tenant serves: freeze it first, or name it twice (--yes, or `confirm`)")
+        if confirm != tenant:
+            raise IllegalTransition("nothing brings a tenant back: name it twice (--yes, or `confirm`)")
         rows = await self.eraser.erase_tenant(tenant, order.actor, order.because)
         if rows is None:
             raise TenantDenied

@@ -1,17 +1,15 @@
 """Remove a tenant or an end user by the functions that the migrations make."""
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.functions import Function
 
-from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.tenants import enter, transaction
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.mode import Mode
 
 _LOCK_NOT_AVAILABLE = "55P03"
 
@@ -21,16 +19,6 @@ class PostgresEraser:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-
-    async def serves(self, tenant: TenantId) -> bool:
-        """Say whether a tenant has policies and is not frozen."""
-        known = select(exists().where(tables.control_tenant.c.name == tenant))
-        async with transaction(self._engine) as connection:
-            if not (await connection.execute(known)).scalar_one():
-                return False
-            ledger = await enter(connection, tenant)
-            frozen = (await ledger.policies.tenant_mode()) is Mode.FROZEN
-            return not frozen and bool(await ledger.policies.list())
 
     async def erase_tenant(self, tenant: TenantId, actor: Actor, because: str) -> int | None:
         """Remove a tenant."""

@@ -98,7 +98,7 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
 def erase(
     tenant: TenantName,
     *,
-    yes: Annotated[str, typer.Option(metavar="TENANT", help="Its name once more; asked for while it serves.")] = "",
+    yes: Annotated[str, typer.Option(metavar="TENANT", help="Its name once more.")] = "",
     because: Because = "erased from the command line",
     as_json: JsonFlag = False,
 ) -> None:
