@@ -54,7 +54,7 @@ class Job:
 
 def run_job(job: Job) -> Measured:
     """Send the job's requests from this process; answers are dropped, their number and failures kept."""
-    bodies = [body.SerializeToString() for body in _bodies(job)]
+    bodies = [body.SerializeToString() for body in bodies_of(job)]
     headers = Headers(job.path, {"authorization": f"Bearer {job.key}"})
     wait = job.begin + BEHIND[job.path] - time.time()
     if wait < 0:
@@ -65,7 +65,7 @@ def run_job(job: Job) -> Measured:
     return measured
 
 
-def _bodies(job: Job) -> Sequence[Message]:
+def bodies_of(job: Job) -> Sequence[Message]:
     """Make the requests; every job of a load makes the same episodes in the same order, tenants in a random one."""
     rng = random.Random(job.seed)
     order = [number % job.tenants for number in range(job.episodes)]

@@ -21,7 +21,9 @@ from tests.bench.outcomes import outcomes
 from tests.bench.retain import retain
 from tests.bench.reward_masks import reward_masks
 from tests.bench.routing import routing
+from tests.bench.soak import soak
 from tests.bench.switch import switch
+from tests.bench.tenants import tenants
 
 
 def _with_peers(name: str) -> Bench:
@@ -52,6 +54,8 @@ BENCHES: dict[str, Bench] = {
     "lag": lag,
     "memory": memory,
     "switch": switch,
+    "tenants": tenants,
+    "soak": soak,
     "environments": environments,
     "fleet": fleet,
     "flood": flood,

@@ -1,5 +1,7 @@
 """`kedge tenant`: bring tenants in."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,9 +10,12 @@ from rich.console import Console
 from kedge.bandit.v1 import tenant_service_pb2
 from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
 from kedge_bandit.entrypoints.documents import document_of
+from kedge_bandit.entrypoints.policy_file import FileRefused
 from kedge_bandit.entrypoints.printing import Because, FailedCheck, JsonFlag, KedgeGroup, TenantName, answer, table
 
 _PAGE = 1000
+_AT_ONCE = 4
+"""Tenants that are made at the same time: enough to keep two cores of the database busy, few enough for its pool."""
 
 StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episodes.")]
 Decisions = Annotated[float, typer.Option(min=0, help="Decisions a second that each replica draws; 0: no limit.")]
@@ -23,8 +28,9 @@ tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=
 
 @tenants.command()
 def onboard(
-    tenant: TenantName,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TENANT...", help="Their own names, e.g. acme.")] = None,
     *,
+    file: Annotated[Path | None, typer.Option(help="More names, one a line.")] = None,
     store_content: StoreContent = False,
     durable: Durable = False,
     decisions_per_second: Decisions = 0.0,
@@ -33,22 +39,43 @@ def onboard(
     because: Because = "onboarded from the command line",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a tenant with its own schema and role."""
-    request = tenant_service_pb2.OnboardTenantRequest(because=because)
-    request.tenant.name = f"tenants/{tenant}"
-    request.tenant.store_content = store_content
-    request.tenant.durable = durable
-    request.tenant.decisions_per_second = decisions_per_second
-    request.tenant.rows_per_second = rows_per_second
-    request.tenant.retention_days = retention_days
-    with connected() as client:
-        made = client.call(client.tenants.OnboardTenant, request).tenant
-    hint = f"kedge key create {tenant} --principal core-app --role core_app"
-    answer(
-        document_of(made),
-        lambda out: out.print(f"tenant {tenant} is there; next: {hint}", highlight=False),
-        as_json=as_json,
+    """Make tenants, each with its own schema and role; a run over several that was cut is repeated as it was."""
+    wanted = list(dict.fromkeys([*(names or ()), *(_names_of(file) if file else ())]))
+    if not wanted:
+        raise typer.BadParameter("name at least one tenant, or a --file of them")
+    settings = tenant_service_pb2.Tenant(
+        store_content=store_content,
+        durable=durable,
+        decisions_per_second=decisions_per_second,
+        rows_per_second=rows_per_second,
+        retention_days=retention_days,
     )
+    with connected() as client, ThreadPoolExecutor(_AT_ONCE) as callers:
+
+        def make(name: str) -> tenant_service_pb2.Tenant:
+            request = tenant_service_pb2.OnboardTenantRequest(tenant=settings, because=because)
+            request.tenant.name = f"tenants/{name}"
+            request.request_id = f"onboard-{name}" if len(wanted) > 1 else ""
+            made: tenant_service_pb2.Tenant = client.call(client.tenants.OnboardTenant, request).tenant
+            return made
+
+        found = list(callers.map(make, wanted))
+
+    def show(out: Console) -> None:
+        there = f"tenant {wanted[0]} is" if len(wanted) == 1 else f"{len(wanted)} tenants are"
+        hint = f"kedge key create {wanted[0]} --principal core-app --role core_app"
+        out.print(f"{there} there; next: {hint}", highlight=False)
+
+    documents = [document_of(made) for made in found]
+    answer(documents[0] if len(wanted) == 1 else documents, show, as_json=as_json)
+
+
+def _names_of(file: Path) -> list[str]:
+    """Read names, one a line. Raises FileRefused."""
+    try:
+        return file.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileRefused(f"{file} cannot be read: {error}") from error
 
 
 @tenants.command()
