@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
 import psycopg
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from kedge.bandit.v1 import tenant_service_pb2
 from kedge_bandit.adapters.postgres.isolation import PostgresWalls
@@ -19,10 +18,7 @@ from kedge_bandit.adapters.postgres.snapshot import CHANNELS
 from kedge_bandit.application.verify_isolation import IsolationReport, VerifyIsolation
 from kedge_bandit.domain.errors import TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_migrations import enable_login
 from tests.fixtures.administered import Administered, refusal, with_policy
-
-PASSWORD = "a password of thirty-two characters"
 
 FAULTS = {
     "grant": (
@@ -90,28 +86,6 @@ FAULTS = {
         "DROP FUNCTION t_{b}.shout()",
     ),
 }
-
-
-@pytest.fixture
-async def as_service(migrated_url: str) -> AsyncIterator[AsyncEngine]:
-    """Log in as the service does in production."""
-    enable_login(migrated_url, PASSWORD)
-    name, _, place = migrated_url.partition("://")
-    login = create_async_engine(
-        f"{name}://{place}", connect_args={"user": "kedge_service", "password": PASSWORD}, pool_size=1, max_overflow=0
-    )
-    yield login
-    await login.dispose()
-
-
-@pytest.fixture(scope="module")
-def pair(migrated_url: str, fresh_database: str) -> tuple[TenantId, TenantId]:
-    """Make two tenants that every test of this module may share."""
-    made = TenantId(f"a{secrets.token_hex(4)}"), TenantId(f"b{secrets.token_hex(4)}")
-    with psycopg.connect(fresh_database, autocommit=True) as owner:
-        for tenant in made:
-            owner.execute("SELECT control.create_tenant(%s)", (tenant,))
-    return made
 
 
 @contextmanager
