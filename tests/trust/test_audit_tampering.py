@@ -60,8 +60,8 @@ def audited(stack: Stack) -> Stack:
 
 
 def verified(stack: Stack, *options: str) -> tuple[int, str]:
-    done = stack.kedge("audit", "verify", TENANT, *options)
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
+    done = stack.kedge_here("audit", "verify", TENANT, *options)
+    return done.exit_code, " ".join((done.stdout + done.stderr).split())
 
 
 def read(connection: psycopg.Connection[Row]) -> list[Row]:
@@ -149,7 +149,7 @@ def test_what_an_owner_of_the_database_did_is_found_and_named(
     with tampering(audited) as connection:
         write(connection, tamper(read(connection)), with_head=True)
         without, with_anchor = verified(audited), verified(audited, *anchor)
-        exported = audited.kedge("audit", "export", TENANT)
+        exported = audited.kedge_here("audit", "export", TENANT)
     print(f"\n{tamper.__name__}: {with_anchor[1]}")
     assert without[0] == int(is_seen_without_an_anchor), without
     assert with_anchor[0] == 1, with_anchor
@@ -164,15 +164,12 @@ def test_what_an_owner_of_the_database_did_is_found_and_named(
 
 def verified_offline(stack: Stack, file: Path, *options: str) -> tuple[int, str]:
     """Verify an export with no server in reach."""
-    stack.environment["KEDGE_ADDRESS"], address = "127.0.0.1:1", stack.environment["KEDGE_ADDRESS"]
-    try:
-        return verified(stack, "--events", str(file), *options)
-    finally:
-        stack.environment["KEDGE_ADDRESS"] = address
+    done = stack.kedge_here("audit", "verify", TENANT, "--events", str(file), *options, KEDGE_ADDRESS="127.0.0.1:1")
+    return done.exit_code, " ".join((done.stdout + done.stderr).split())
 
 
 def test_an_export_is_checked_without_a_server(audited: Stack) -> None:
-    exported = audited.kedge("audit", "export", TENANT).stdout
+    exported = audited.kedge_here("audit", "export", TENANT).stdout
     file = audited.data_dir / "whole.jsonl"
     file.write_text(exported, encoding="utf-8")
     events = [json.loads(line) for line in exported.splitlines()]

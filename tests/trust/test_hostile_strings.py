@@ -142,14 +142,14 @@ def test_nothing_that_kedge_prints_is_obeyed_by_a_terminal(scene: Scene) -> None
         *(("decide", TENANT, "support", "--episode", f"cli{text}", "--set", f"task={text}") for text in HOSTILE[:3]),
     ]
     for arguments in shown:
-        done = scene.stack.kedge(*arguments)
-        assert done.returncode == 0, (arguments, done.stderr[-500:])
+        done = scene.stack.kedge_here(*arguments)
+        assert done.exit_code == 0, (arguments, done.stderr[-500:])
         assert not OBEYED & set(done.stdout), (arguments, sorted(OBEYED & set(done.stdout)))
-    as_json = scene.stack.kedge("audit", "list", TENANT, "--limit", "1000", "--json").stdout
+    as_json = scene.stack.kedge_here("audit", "list", TENANT, "--limit", "1000", "--json").stdout
     assert not OBEYED & set(as_json)
     assert set(HOSTILE) <= {event["because"] for event in json.loads(as_json)}
-    refused = scene.stack.kedge("freeze", f"{MARK}\x1b[2J", "--because", "test")
-    assert refused.returncode == 1
+    refused = scene.stack.kedge_here("freeze", f"{MARK}\x1b[2J", "--because", "test")
+    assert refused.exit_code == 1
     assert not OBEYED & set(refused.stderr)
 
 
