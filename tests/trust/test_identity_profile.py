@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from kedge_bandit.entrypoints.doors import is_encrypted, keyring_of
-from kedge_bandit.entrypoints.profile import Profile, check_database, check_profile, weaknesses
-from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.doors import keyring_of
+from kedge_bandit.entrypoints.metrics_port import is_encrypted
+from kedge_bandit.entrypoints.profile import check_database, check_profile, weaknesses
+from kedge_bandit.entrypoints.settings import Profile, Settings
 from tests.fixtures.stack import free_port
 from tests.trust.authorities import Authority, Issuer
 
@@ -71,7 +72,11 @@ def test_a_database_that_may_forget_is_refused_in_production_alone(fresh_databas
 )
 def test_tokens_set_up_by_half_do_not_start(tmp_path: Path, given: dict[str, str], said: str) -> None:
     Issuer().write(tmp_path / "jwks.json")
-    whole = {"jwt_issuer": "https://login.example", "jwt_audience": "kedge", "jwt_keys": str(tmp_path / "jwks.json")}
+    whole: dict[str, Any] = {
+        "jwt_issuer": "https://login.example",
+        "jwt_audience": "kedge",
+        "jwt_keys": str(tmp_path / "jwks.json"),
+    }
     keyring_of(Settings(**whole))
     with pytest.raises(SystemExit, match=said):
         keyring_of(Settings(**{**whole, **given}))

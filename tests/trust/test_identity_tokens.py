@@ -32,8 +32,8 @@ def issuer(tmp_path: Path) -> Issuer:
 
 @pytest.fixture
 async def doors(migrated_url: str, issuer: Issuer, tmp_path: Path) -> AsyncIterator[Doors]:
-    settings = {"jwt_issuer": issuer.name, "jwt_audience": issuer.audience, "jwt_keys": str(tmp_path / "jwks.json")}
-    async with open_doors(migrated_url, **settings) as opened:
+    keys = str(tmp_path / "jwks.json")
+    async with open_doors(migrated_url, jwt_issuer=issuer.name, jwt_audience=issuer.audience, jwt_keys=keys) as opened:
         yield opened
 
 
@@ -175,7 +175,7 @@ async def test_who_is_behind_a_service_is_who_acts(doors: Doors, issuer: Issuer)
         "the console itself": issuer.token("console", "admin", tenant, auth_time=None),
         "a client that says it is a person": issuer.token("console", "admin", tenant, client_id="console"),
     }
-    actors = {}
+    actors: dict[str, str] = {}
     for who, token in tokens.items():
         async with doors.stubs(token) as stubs:
             wanted = MODES[len(actors) % 2]

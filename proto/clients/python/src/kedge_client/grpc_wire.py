@@ -42,7 +42,7 @@ class GrpcWire:
 
         Args:
             address: see `channel.target`.
-            key: bearer token.
+            key: bearer key or token; empty where the certificate in `tls` says who calls.
             tls: from `grpc.ssl_channel_credentials`, or None.
 
         Raises:
@@ -51,7 +51,7 @@ class GrpcWire:
         target(address)
         self._address = address
         self._tls = tls
-        self._metadata = (("authorization", f"Bearer {key}"),)
+        self._metadata = (("authorization", f"Bearer {key}"),) if key else ()
         self._opened: _Stubs | None = None
         self._is_closed = False
 

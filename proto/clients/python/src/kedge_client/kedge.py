@@ -39,7 +39,7 @@ class Kedge:
 
     Args:
         address: `host:port`, or several `ip:port` that are used in turn.
-        key: the core application's key, sent as a bearer token.
+        key: the core application's key, sent as a bearer token; empty where `tls` holds a certificate of its own.
         tenant: the tenant that the key is bound to.
         baselines: the known-good action of each policy that will be asked for, by policy id.
         decide_deadline_s: seconds after which the baseline is served.
@@ -64,7 +64,7 @@ class Kedge:
         self,
         address: str | Sequence[str],
         *,
-        key: str,
+        key: str = "",
         tenant: str,
         baselines: Mapping[str, Baseline],
         decide_deadline_s: float = 0.25,

@@ -138,7 +138,8 @@ def keys_of(document: bytes) -> dict[str, Key]:
 def _key_of(entry: dict[str, Any]) -> tuple[str, Key] | None:
     kinds: dict[Any, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
     kind = kinds.get(entry.get("kty"))
-    if kind is None or entry.get("use", "sig") != "sig":
+    is_short = kind is RSAKey and 6 * len(str(entry.get("n"))) < LEAST_RSA_BITS  # base64: six bits a character
+    if kind is None or is_short or entry.get("use", "sig") != "sig":
         return None
     try:
         key = kind.import_key(entry)
