@@ -62,6 +62,20 @@ def test_the_development_lock_satisfies_each_member(member: str) -> None:
     assert unmet == [], "run `make lock`"
 
 
+def test_the_servers_of_the_environments_have_a_lock_of_their_own_and_development_has_no_openenv() -> None:
+    found = pins("envs.lock")
+    servers = [
+        Requirement(line)
+        for path in MEMBERS
+        for line in tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]
+        .get("optional-dependencies", {})
+        .get("server", [])
+    ]
+    assert {requirement.name for requirement in servers} >= {"openenv", "uvicorn"}
+    assert [str(one) for one in servers if not one.specifier.contains(found[canonicalize_name(one.name)])] == []
+    assert "openenv" not in pins("dev.lock")
+
+
 def test_development_runs_on_exactly_what_the_bandit_ships_with() -> None:
     development = pins("dev.lock")
     assert {name: version for name, version in pins("bandit.lock").items() if development.get(name) != version} == {}
