@@ -110,6 +110,13 @@ def test_reading_what_is_shown_and_the_rules_is_enough(mode: str) -> None:
     assert {play_out("generated" + mode, "reader", seed)[1].grade for seed in range(of(60, 1_000))} == {0.95}
 
 
+def test_no_detour_pays_more_than_the_shortest_solution() -> None:
+    for seed in range(of(60, 1_000)):
+        straight, detour = (play_out("generated", name, seed)[0].metrics()["return"] for name in ("oracle", "reader"))
+        assert detour <= straight + 1e-9
+        assert straight <= 7.5
+
+
 def test_one_trap_costs_what_the_datasheet_says() -> None:
     episode, _ = played("hard", "set_tax_id:UAE", *solved("hard"))
     assert (episode.world.state, grade(episode.world)) == (State.SUCCESS, 0.40)
