@@ -17,9 +17,10 @@ from tests.bench.outcomes_load import GROUP, INSERT, Job, Load, run_job, tokens_
 from tests.bench.outcomes_place import TENANTS, Ceiling, Served, running
 
 SEED = 20260317
-ROUNDS = 5
+ROUNDS, TURNS = 5, 3
+"""A round is so many turns of everything, one after the other: what disturbs one second of it disturbs all alike."""
 BATCH = 50
-COPY_ROWS, COPY_TRANSACTIONS = 5_000, 10
+COPY_ROWS, COPY_TRANSACTIONS = 5_000, 4
 TOKENS_OF_THE_ONE, TOKENS_OF_EACH = 8_000, 40
 INSERT_BAR, SPREAD_BAR = Bar(at_least=3.0), Bar(at_least=4.0)
 SINGLE_BAR, BATCH_BAR, NONE_BAR, LOAD_BAR = Bar(at_least=0.20), Bar(at_least=0.25), Bar(at_most=0), Bar(at_most=0.85)
@@ -64,12 +65,19 @@ def outcomes(setting: Setting) -> Report:
 
 @dataclass(slots=True)
 class _Bench:
-    """Attributes: rates: outcomes (or RPCs, or rows) per second by shape, one for each round."""
+    """Measure in turns.
+
+    Attributes:
+        turns: outcomes (or RPCs, or rows), seconds and the server's CPU seconds of each turn of this round, by shape.
+        rates: outcomes (or RPCs, or rows) per second by shape, one for each round.
+        cpu: the server's CPU for one of them, microseconds.
+    """
 
     served: Served
     cores: Cores
     load: Callable[[Job], Load]
     tokens: dict[int, Sequence[bytes]] = field(default_factory=dict)
+    turns: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
     load_share: list[float] = field(default_factory=list)
@@ -85,21 +93,31 @@ class _Bench:
         """Warm every shape up, then measure them in turns."""
         with grpc.insecure_channel(f"127.0.0.1:{self.served.port}") as channel:
             inside: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{INSIDE}/Run")
-            self._round(inside, share=0.3)
-            self.rates, self.cpu, self.load_share = {}, {}, []
+            self._turn(inside, share=0.3)
             ceiling = Ceiling(self.served.place)
             ceiling.rows_per_second(transactions=COPY_TRANSACTIONS, rows=COPY_ROWS)
+            self.turns, self.load_share = {}, []
             for number in range(1, ROUNDS + 1):
                 setting.say(f"round {number} of {ROUNDS}")
-                copied = ceiling.rows_per_second(transactions=COPY_TRANSACTIONS, rows=COPY_ROWS)
-                self.rates.setdefault(CEILING, []).append(copied)
-                self._round(inside, share=1.0)
+                for _ in range(TURNS):
+                    copied = ceiling.rows_per_second(transactions=COPY_TRANSACTIONS, rows=COPY_ROWS)
+                    self.turns.setdefault(CEILING, []).append((COPY_ROWS, COPY_ROWS / copied, 0.0))
+                    self._turn(inside, share=1.0 / TURNS)
+                self._end_round()
 
-    def _round(self, inside: "grpc.UnaryUnaryMultiCallable[bytes, bytes]", *, share: float) -> None:
+    def _turn(self, inside: "grpc.UnaryUnaryMultiCallable[bytes, bytes]", *, share: float) -> None:
         for name in SHAPES:
             self._from_outside(name, share)
         for name in INSIDES:
             self._from_inside(name, inside, share)
+
+    def _end_round(self) -> None:
+        for name, turns in self.turns.items():
+            count, seconds, cpu = (sum(part) for part in zip(*turns, strict=True))
+            self.rates.setdefault(name, []).append(count / seconds)
+            if cpu:
+                self.cpu.setdefault(name, []).append(cpu / count * 1e6)
+        self.turns = {}
 
     def _from_outside(self, name: str, share: float) -> None:
         path, callers, rpcs, batch, everywhere = SHAPES[name]
@@ -135,8 +153,7 @@ class _Bench:
             self.acknowledged.setdefault(number % tenants, []).append(key_of(self._seed, number))
 
     def _note(self, name: str, count: int, seconds: float, cpu: float) -> None:
-        self.rates.setdefault(name, []).append(count / seconds)
-        self.cpu.setdefault(name, []).append(cpu / count * 1e6)
+        self.turns.setdefault(name, []).append((count, seconds, cpu))
 
     def compared(self) -> tuple[int, int]:
         """Count outcomes that were acknowledged and are not stored, and those that are stored twice."""
