@@ -4,6 +4,7 @@ import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -17,7 +18,7 @@ from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.principal import Permission, Role
 from tests.fixtures.ledgers import migrated_url
-from tests.trust.authorities import Authority, Pair
+from tests.trust.authorities import Authority, Issuer, Pair
 from tests.trust.doors import Doors, open_doors, tls_settings, until
 
 __all__ = ["migrated_url"]
@@ -176,3 +177,19 @@ def test_a_certificate_ends_on_a_connection_that_outlives_it() -> None:
     now[0] = read_certificate(pem).until
     with pytest.raises(Unauthenticated, match="has expired"):
         keyring.require(connection, Permission.READ, tenant)  # type: ignore[arg-type]  # likewise
+
+
+async def test_a_service_with_a_certificate_passes_a_persons_own_token_on(migrated_url: str, tmp_path: Path) -> None:
+    issuer = Issuer()
+    issuer.write(tmp_path / "jwks.json")
+    tokens = {"jwt_issuer": issuer.name, "jwt_audience": issuer.audience, "jwt_keys": str(tmp_path / "jwks.json")}
+    settings: dict[str, Any] = {**tls_settings(tmp_path, OURS.server(), OURS), **tokens}
+    async with open_doors(migrated_url, authority=OURS, **settings) as doors:
+        tenant = await doors.tenant(OPERATOR_HOST)
+        console = OURS.client("spiffe://kedge.example/console")
+        async with doors.stubs(issuer.token("alice", "admin", tenant), own=console) as stubs:
+            freeze = governance_service_pb2.FreezeRequest(name=f"tenants/{tenant}", because="she saw something")
+            await stubs.call(stubs.governance.Freeze, freeze)
+            events = governance_service_pb2.ListAuditEventsRequest(parent=f"tenants/{tenant}", page_size=1)
+            newest = (await stubs.call(stubs.governance.ListAuditEvents, events)).events[0]
+    assert newest.actor == "person:https://login.example#alice by cert:spiffe://kedge.example/console"
