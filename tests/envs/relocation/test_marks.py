@@ -1,5 +1,6 @@
 """Hold relocation cases to their marks: exact scores, proved lengths, and what chance and habit reach."""
 
+from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relocation_env.baselines import solution
+from relocation_env.episode import Episode
 from relocation_env.ground import TASKS
 from relocation_env.rubric import LEAST, MOST, grade
 from relocation_env.rules import MAX_STEPS, MOVES, Move, Result
@@ -171,3 +173,10 @@ def test_the_length_of_an_episode_ends_with_its_deadline_or_at_the_cap(task: str
     assert episode.world.steps == min(NAMED[task].deadline, MAX_STEPS)
     assert turn.terminated
     assert turn.grade == LEAST
+
+
+def test_the_cap_truncates_where_a_deadline_would_come_later() -> None:
+    episode = Episode("easy", replace(NAMED["easy"], deadline=MAX_STEPS + 5))
+    turns = [episode.step({}) for _ in range(MAX_STEPS)]
+    assert [(turn.terminated, turn.truncated) for turn in turns[-2:]] == [(False, False), (False, True)]
+    assert turns[-1].grade == LEAST
