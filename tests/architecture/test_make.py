@@ -7,7 +7,7 @@ from tests.architecture.tree import ROOT, project_files
 
 VERBS = {
     "setup", "proto", "demo", "test", "lint", "types", "contracts", "bench", "format", "lock", "clean", "golden",
-    "test-system-deps", "help",
+    "test-system-deps", "help", "envs",
 }  # fmt: skip
 
 
