@@ -20,6 +20,7 @@ from kedge_bandit.domain.principal import Permission, Role
 from tests.fixtures.ledgers import migrated_url
 from tests.trust.authorities import Authority, Issuer, Pair
 from tests.trust.doors import Doors, open_doors, tls_settings, until
+from tests.trust.written import markdown, write_json
 
 __all__ = ["migrated_url"]
 
@@ -85,8 +86,8 @@ async def test_what_is_wrong_with_a_certificate_is_refused_and_how(doors: Doors)
         "unknown tenant": denied,
         "ours": ("OK", ""),
     }
-    for how, answer in seen.items():
-        print(f"certificate: {how:30} {' '.join(answer)}")
+    print(markdown(("certificate", "code", "reason"), [(how, *answer) for how, answer in seen.items()]))
+    write_json("identity_certificates", seen)
 
 
 async def test_a_certificate_has_its_role_in_each_tenant_it_is_bound_to(doors: Doors) -> None:

@@ -24,6 +24,8 @@ OPERATIONS = OURS.client("spiffe://kedge.example/operations")
 class Sealed:
     """A running service whose doors are closed to who shows nothing."""
 
+    process: subprocess.Popen[bytes]
+
     def __init__(self, folder: Path, url: str) -> None:
         self.folder, self.port, self.web_port, self.metrics_port = folder, free_port(), free_port(), free_port()
         tls = {f"KEDGE_{name.upper()}": value for name, value in tls_settings(folder, OURS.server(), OURS).items()}
@@ -46,6 +48,10 @@ class Sealed:
         }
         self.kedge = str(Path(sys.executable).parent / "kedge")
 
+    def said(self) -> str:
+        """Read what the service has logged."""
+        return (self.folder / "serve.log").read_text(encoding="utf-8")
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
         command = [self.kedge, *arguments]
@@ -66,6 +72,7 @@ def sealed(fresh_database: str, tmp_path: Path) -> Iterator[Sealed]:
     made = Sealed(tmp_path, fresh_database)
     with (tmp_path / "serve.log").open("wb") as log:
         process = subprocess.Popen([made.kedge, "serve"], env=made.environment, stdout=log, stderr=log)
+    made.process = process
     try:
         wait_for(lambda: made.run("tenant", "list").returncode == 0, "the command line to get in")
         yield made
@@ -82,6 +89,9 @@ def test_every_port_is_encrypted_and_asks_for_what_it_should(sealed: Sealed) -> 
     assert sealed.status(sealed.web_port, "/v1/tenants", trusting) == 401
     assert sealed.status(sealed.metrics_port, "/metrics", known) == 200
     assert sealed.status(sealed.metrics_port, "/metrics", trusting) == 0
+    sealed.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "every process was restarted" in sealed.said(), "all processes to be restarted in turn")
+    wait_for(lambda: sealed.status(sealed.web_port, "/readyz", trusting) == 200, "REST to be ready again")
     before = ssl.get_server_certificate(("127.0.0.1", sealed.web_port))
     OURS.sign(x509.DNSName("localhost")).write(sealed.folder, "server")
     wait_for(lambda: ssl.get_server_certificate(("127.0.0.1", sealed.web_port)) != before, "REST's new certificate")
