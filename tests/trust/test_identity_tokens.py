@@ -44,10 +44,10 @@ async def listing(doors: Doors, tenant: str, token: str) -> tuple[str, str]:
         return await stubs.refusal(stubs.policies.ListPolicies, request)
 
 
-async def over_http(doors: Doors, tenant: str, token: str) -> int:
+async def over_http(doors: Doors, tenant: str, token: str) -> tuple[int, str]:
     async with doors.http() as client:
         answer = await client.get(f"/v1/tenants/{tenant}/policies", headers={"authorization": f"Bearer {token}"})
-    return answer.status_code
+    return answer.status_code, answer.json()["error"]["message"]
 
 
 def unsigned(claims: dict[str, Any]) -> str:
@@ -115,6 +115,37 @@ REFUSED: dict[str, Callable[[Issuer], str]] = {
 }
 
 
+BECAUSE = {
+    "none": "algorithm",
+    "HMAC with the public key": "algorithm",
+    "an algorithm that is not allowed": "algorithm",
+    "another key under a known id": "signature",
+    "an unknown key": "not in the key set",
+    "claims changed after signing": "signature",
+    "another audience": "aud",
+    "no audience": "aud",
+    "another issuer": "iss",
+    "expired": "exp",
+    "never ending": "exp",
+    "no end": "exp",
+    "good for a year": "over a day",
+    "not yet valid": "nbf",
+    "issued in the future": "iat",
+    "no subject": "sub",
+    "crit": "crit",
+    "another type": "type",
+    "bound to its holder's key": "cnf",
+    "a role nobody has": "kedge_role",
+    "no tenants": "kedge_tenants",
+    "operator of one tenant": "belong together",
+    "viewer everywhere": "belong together",
+    "an empty service behind": "sub",
+    "no token at all": "algorithm",
+    "longer than can be": "at most 8192",
+}
+"""What the refusal says, so that each is refused for what is wrong with it."""
+
+
 async def test_a_token_that_is_not_good_is_unauthenticated_at_every_door(doors: Doors, issuer: Issuer) -> None:
     assert await listing(doors, "acme", issuer.token("alice", "viewer")) == ("PERMISSION_DENIED", "TENANT_DENIED")
     seen = {}
@@ -122,10 +153,12 @@ async def test_a_token_that_is_not_good_is_unauthenticated_at_every_door(doors: 
         token = make(issuer)
         # gRPC itself cuts metadata over 8 KiB off.
         over_grpc = (await listing(doors, "acme", token))[0] if len(token) < 8000 else "UNAUTHENTICATED"
-        seen[how] = (over_grpc, await over_http(doors, "acme", token))
-    print(markdown(("token", "gRPC", "HTTP"), [(how, code, str(status)) for how, (code, status) in seen.items()]))
+        seen[how] = (over_grpc, *await over_http(doors, "acme", token))
+    rows = [(how, code, str(status), said) for how, (code, status, said) in seen.items()]
+    print(markdown(("token", "gRPC", "HTTP", "said"), rows))
     write_json("identity_tokens", seen)
-    assert set(seen.values()) == {("UNAUTHENTICATED", 401)}, seen
+    assert {(code, status) for code, status, _ in seen.values()} == {("UNAUTHENTICATED", 401)}, seen
+    assert [(how, said) for how, (_, _, said) in seen.items() if BECAUSE[how] not in said] == []
 
 
 async def test_clocks_may_differ_by_five_seconds(doors: Doors, issuer: Issuer) -> None:

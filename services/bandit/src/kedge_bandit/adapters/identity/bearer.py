@@ -87,9 +87,11 @@ class Bearer:
 
 
 def _why(error: ClaimError) -> str:
-    return {"exp": "it has expired, or there is none", "nbf": "it is not valid yet"}.get(
-        error.claim, "it is missing or another one"
-    )
+    return {
+        "exp": "it has expired, or there is none",
+        "nbf": "it is not valid yet",
+        "iat": "it was issued in the future",
+    }.get(error.claim, "it is missing or another one")
 
 
 def _header(token: str) -> dict[str, Any]:
