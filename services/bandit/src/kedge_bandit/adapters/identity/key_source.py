@@ -88,9 +88,12 @@ class KeySource:
         """Read the keys again; on failure the old ones stay."""
         self._asked = monotonic()
         try:
-            await asyncio.to_thread(self.read)
+            found = await asyncio.to_thread(self._load)
         except (OSError, URLError, ValueError, KeysRefused) as error:
             log.warning("jwks.not_read", error=type(error).__name__)
+        else:
+            # Here and not in the thread: no token is verified between the new keys and what is forgotten for them.
+            self._take(found)
 
     def read(self) -> None:
         """Read the keys now.
@@ -99,16 +102,21 @@ class KeySource:
             KeysRefused: there is no usable key, or it is no JWKS.
             OSError: the place cannot be read.
         """
+        self._take(self._load())
+
+    def _load(self) -> tuple[dict[str, Key], object] | None:
+        """Read the keys, with what tells this content from the next; None where it is the same file as before."""
         stamp = None if self.is_remote else _stamp_of(Path(self.place))
         if stamp is not None and stamp == self._stamp:
+            return None
+        return keys_of(self._fetch() if self.is_remote else Path(self.place).read_bytes()), stamp
+
+    def _take(self, found: tuple[dict[str, Key], object] | None) -> None:
+        if found is None:
             return
-        keys = keys_of(self._fetch() if self.is_remote else Path(self.place).read_bytes())
-        is_new = {name: key.thumbprint() for name, key in keys.items()} != {
-            name: key.thumbprint() for name, key in self._keys.items()
-        }
-        self._keys, self._stamp = keys, stamp
-        if is_new:
-            log.info("jwks.read", keys=len(keys))
+        before, (self._keys, self._stamp) = _prints_of(self._keys), found
+        if _prints_of(self._keys) != before:
+            log.info("jwks.read", keys=len(self._keys))
             self.changed()
 
     def _fetch(self) -> bytes:
@@ -149,6 +157,10 @@ def _key_of(entry: dict[str, Any]) -> tuple[str, Key] | None:
     if isinstance(key, RSAKey) and key.public_key.key_size < LEAST_RSA_BITS:
         return None
     return str(key.kid), key
+
+
+def _prints_of(keys: dict[str, Key]) -> dict[str, str]:
+    return {name: key.thumbprint() for name, key in keys.items()}
 
 
 def _stamp_of(path: Path) -> tuple[int, int, int]:
