@@ -19,9 +19,10 @@ from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from sqlalchemy import Connection, create_engine, text
 
 from kedge.bandit.v1 import decision_pb2, governance_service_pb2
+from kedge_migrations.upgrade import patiently
 from tests.fixtures.cut_proxy import CutProxy
 from tests.fixtures.own_database import OwnDatabase
 from tests.fixtures.policies import two_models
@@ -151,19 +152,24 @@ def clock_stepped(offset: str, scene: Scene) -> AbstractAsyncContextManager[None
 
 @asynccontextmanager
 async def migration(scene: Scene) -> AsyncIterator[None]:
-    """Add a column to every table that is written, in one transaction per tenant as a migration does, and drop it."""
+    """Add a column to every table that is written, by what runs migrations, and drop it."""
     await asyncio.to_thread(_alter, scene.stack.database_url, "ADD COLUMN scratch text NOT NULL DEFAULT ''")
     yield
     await asyncio.to_thread(_alter, scene.stack.database_url, "DROP COLUMN scratch")
 
 
 def _alter(url: str, change: str) -> None:
-    with psycopg.connect(url) as connection:
-        schemas = connection.execute("SELECT schema_name FROM control.tenant").fetchall()
-        for (schema,) in schemas:
-            for table in ("decision", "outcome", "episode_event", "evidence", "allocation"):
-                statement = sql.SQL("ALTER TABLE {} " + change)
-                connection.execute(statement.format(sql.Identifier(schema, table)))
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1))
+    with engine.connect() as connection:
+        schemas = connection.execute(text("SELECT schema_name FROM control.tenant")).scalars().all()
+    for schema in schemas:
+        patiently(engine, partial(_alter_tenant, schema, change))
+    engine.dispose()
+
+
+def _alter_tenant(schema: str, change: str, connection: Connection) -> None:
+    for table in ("decision", "outcome", "episode_event", "evidence", "allocation"):
+        connection.execute(text(f'ALTER TABLE "{schema}".{table} {change}'))
 
 
 @asynccontextmanager

@@ -17,7 +17,11 @@ from tests.trust.turns import RECORDED, STUBS, decide_request, log_request, outc
 
 RPCS = ("Decide", "RecordOutcomes", "LogEpisode", "GetPolicy")
 EVERY_SECONDS = 0.1
+TURNS = {"GetPolicy": 5}
+"""An RPC that is called at one in so many turns; the others at each."""
 DEADLINE_SECONDS = 2.0
+DECIDE_SECONDS = 10.0
+"""Deadline of a Decide. It waits for nothing, so only a machine that stands still makes it late."""
 REPEAT_SECONDS = 60.0
 SETTLED_SECONDS = 1.0
 """Without one other answer for so long, all is as ever."""
@@ -37,7 +41,7 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Probes:
-    """Call each RPC ten times a second, however long the others take; writes that fail are sent again in the end.
+    """Call the RPCs without a pause, however long the others take; writes that fail are sent again in the end.
 
     Attributes:
         acknowledged: gets a line for each acknowledgement, before anything else is done with it.
@@ -67,8 +71,8 @@ class Probes:
 
     async def run(self) -> None:
         """Call for ever; cancelled, it leaves what is under way to `finish`."""
-        while True:
-            for rpc in RPCS:
+        for turn in itertools.count():
+            for rpc in (one for one in RPCS if turn % TURNS.get(one, 1) == 0):
                 task = asyncio.create_task(self._probe(rpc))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
@@ -94,7 +98,8 @@ class Probes:
         now = monotonic()
         for rpc in RPCS:
             recent = self.since(now - SETTLED_SECONDS, rpc)
-            if len(recent) < SETTLED_SECONDS / EVERY_SECONDS / 2 or any(a.said not in AS_EVER for a in recent):
+            expected = SETTLED_SECONDS / EVERY_SECONDS / TURNS.get(rpc, 1)
+            if len(recent) < expected / 2 or any(a.said not in AS_EVER for a in recent):
                 return False
         return True
 
@@ -137,7 +142,8 @@ class Probes:
 
     async def _call(self, rpc: str, request: Any) -> Any:
         metadata = (("authorization", f"Bearer {self.key}"),)
-        return await self._methods[rpc](request, timeout=DEADLINE_SECONDS, metadata=metadata)
+        deadline = DECIDE_SECONDS if rpc == "Decide" else DEADLINE_SECONDS
+        return await self._methods[rpc](request, timeout=deadline, metadata=metadata)
 
 
 def _reason_of_decision(answer: Any) -> str:
