@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from scipy.special import stdtrit
 from tests.bench.figures import Bar, Report, Row, Setting
 from tests.bench.http2_load import Headers, Measured, closed_loop, percentile
 from tests.bench.lag_load import DECIDE, LOG, OUTCOME, Job, bodies_of, run_job
-from tests.bench.memory import pss
 from tests.bench.tenants_place import (
     Place,
     database_with_commit_times,
@@ -160,9 +160,22 @@ def _load(place: Place, port: int, rate: float, pids: dict[str, int]) -> tuple[W
 
 
 def _memory(pid: int) -> float:
-    """Read a process's memory with that of its children, in MB, shared pages counted in part."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return sum(pss(one) for one in (pid, *map(int, children)))
+    """Read the memory that a process and its children have to themselves, in MB.
+
+    What is mapped from files or shared is left out: its share changes whenever anybody else starts or ends, and the
+    database's shared buffers fill up to their bound.
+    """
+    total = _anonymous(pid)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a backend that has just ended
+            total += _anonymous(int(child))
+    return total
+
+
+def _anonymous(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    (line,) = (line for line in lines if line.startswith("Anonymous:"))
+    return int(line.split()[1]) / 1024
 
 
 def _waiting(place: Place) -> float:
