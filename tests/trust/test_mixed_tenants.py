@@ -31,10 +31,8 @@ def stored(url: str, tenant: TenantId) -> dict[str, float]:
         return dict(owner.execute(asked).fetchall())
 
 
-async def test_one_batch_of_many_tenants_puts_each_row_where_it_belongs(
-    as_service: AsyncEngine, fresh_database: str, pair: Pair
-) -> None:
-    assert as_service  # the login that the writer uses has its password
+@pytest.mark.usefixtures("as_service")  # it gives the writer's login its password
+async def test_one_batch_of_many_tenants_puts_each_row_where_it_belongs(fresh_database: str, pair: Pair) -> None:
     a, b = pair
 
     async def connect() -> psycopg.AsyncConnection[Any]:
