@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psycopg
 import pytest
 
@@ -183,7 +184,14 @@ def belief(stack: Stack, name: str, logged: int) -> dict[str, Any]:
             return services.policies.GetPolicyStatus(policy_service_pb2.GetPolicyStatusRequest(name=policy))
 
         def settled() -> bool:
-            now = status()
+            try:
+                now = status()
+            except grpc.RpcError as error:
+                if (
+                    error.code() is grpc.StatusCode.UNAVAILABLE
+                ):  # said once by a pooled connection from before the last kill
+                    return False
+                raise
             return bool(now.backlog == 0 and sum(now.episode_counts.get(state, 0) for state in STATES) == logged)
 
         wait_for(settled, f"{logged} episodes of {name} to settle", PATIENCE)
