@@ -149,6 +149,8 @@ def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable
                         yield response
         except aio.AbortError:
             raise
+        except aio.InternalError:
+            return  # the caller has gone; there is nobody to answer
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
             refused = _refused(servicer, error)
         else:

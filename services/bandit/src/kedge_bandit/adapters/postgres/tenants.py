@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of, schema_of
+from kedge_bandit.adapters.postgres.ledger import UNKNOWN_TENANT, PostgresLedger, role_of, schema_of
 from kedge_bandit.application.administration_ports import Tenant, TenantSettings, WriteId
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
@@ -130,8 +130,13 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 async def enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedger:
-    """Go on in the open transaction under the tenant's role."""
-    await connection.execute(select(func.set_config("role", role_of(tenant), True)))
+    """Go on in the open transaction under the tenant's role. Raises TenantDenied where it was erased meanwhile."""
+    try:
+        await connection.execute(select(func.set_config("role", role_of(tenant), True)))
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in UNKNOWN_TENANT:
+            raise TenantDenied from error
+        raise
     translated = await connection.execution_options(schema_translate_map={tables.TENANT: schema_of(tenant)})
     return PostgresLedger(tenant, translated)
 
