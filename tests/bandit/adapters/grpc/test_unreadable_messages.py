@@ -1,7 +1,7 @@
 """Bytes that are no message are refused like any bad value, and neither logged nor waited for."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Any
 
 import pytest
@@ -79,6 +79,10 @@ async def test_a_request_that_is_no_message_is_an_invalid_value(
     assert not caplog.records
 
 
+async def all_of(stream: AsyncIterable[object]) -> list[object]:
+    return [answer async for answer in stream]
+
+
 @pytest.mark.parametrize("rpc", ["StreamEpisodes", "ImportEpisodes"])
 @pytest.mark.parametrize("sent", [NO_UTF8, NESTED, CUT])
 async def test_a_stream_ends_at_the_first_request_that_is_no_message(
@@ -87,9 +91,5 @@ async def test_a_stream_ends_at_the_first_request_that_is_no_message(
     kind = "stream_stream" if rpc == "StreamEpisodes" else "stream_unary"
     call: Any = getattr(channel, kind)(f"/kedge.bandit.v1.EpisodeService/{rpc}")(requests([b"", sent]))
     with pytest.raises(aio.AioRpcError) as caught:
-        if rpc == "StreamEpisodes":
-            async for _ in call:
-                pass
-        else:
-            await call
+        await (all_of(call) if rpc == "StreamEpisodes" else call)
     assert (caught.value.code().name, reason_of(caught.value)) == ("INVALID_ARGUMENT", "INVALID_VALUE")
