@@ -187,11 +187,9 @@ def belief(stack: Stack, name: str, logged: int) -> dict[str, Any]:
             try:
                 now = status()
             except grpc.RpcError as error:
-                if (
-                    error.code() is grpc.StatusCode.UNAVAILABLE
-                ):  # said once by a pooled connection from before the last kill
-                    return False
-                raise
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+                return False  # a pooled connection from before the last kill says so once
             return bool(now.backlog == 0 and sum(now.episode_counts.get(state, 0) for state in STATES) == logged)
 
         wait_for(settled, f"{logged} episodes of {name} to settle", PATIENCE)
