@@ -47,7 +47,7 @@ test: lint types contracts proto-lint envs ## everything that must be green: lin
 	$(PY) -m pytest $(ARGS)
 
 .PHONY: trust
-trust: setup ## the trust tests at full size: kills, faults, fuzzing, walls between tenants; tables go to build/trust (ARGS=path)
+trust: setup ## the trust tests at full size: kills, faults, fuzzing, walls between tenants; tables go to build/trust (ARGS=path); as root, with libfaketime
 	KEDGE_TEST_FULL=1 $(PY) -m pytest -s $(or $(ARGS),tests/trust)
 
 .PHONY: lint
@@ -120,8 +120,8 @@ clean: ## remove everything that a target made
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 ##@ Machine
-# The one list of Debian packages that tests need beyond Python: libfaketime steps a clock in `make trust`.
-SYSTEM_PACKAGES := libfaketime
+# The one list of Debian packages that `make test` needs beyond Python.
+SYSTEM_PACKAGES :=
 
 .PHONY: test-system-deps
 test-system-deps: ## install the Debian packages that the system tests need (root or sudo)

@@ -63,6 +63,7 @@ async def database_away(scene: Scene) -> AsyncIterator[None]:
 @asynccontextmanager
 async def disk_full(scene: Scene) -> AsyncIterator[None]:
     """Fill the database's file system to the last byte, then remove what fills it."""
+    assert scene.disk.is_mount(), "only a file system of its own may be filled: run as somebody who may mount a tmpfs"
     ballast = scene.disk / "ballast"
     with ballast.open("wb") as file, suppress(OSError):
         while True:
