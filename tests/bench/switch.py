@@ -89,7 +89,7 @@ def _under_load(run: _Run, fleet: Fleet, pool: ProcessPoolExecutor, setting: Set
     machine.mark()
     run.saturation = _sustained(fleet, pool, SATURATION_SECONDS)
     until = fleet.place.folder / "load.over"
-    loading = pool.submit(run_switch_load, _job(fleet, until, SHARE * run.saturation))
+    loading = pool.submit(run_switch_load, _job(fleet, until, SEED, SHARE * run.saturation))
     try:
         time.sleep(WARM_UP_SECONDS)
         machine.mark()
@@ -102,17 +102,19 @@ def _under_load(run: _Run, fleet: Fleet, pool: ProcessPoolExecutor, setting: Set
     run.replies = loading.result()
 
 
-def _job(fleet: Fleet, until: Path, rate: float | None = None) -> SwitchJob:
-    seed = SEED + (0 if rate is None else 1)
+def _job(fleet: Fleet, until: Path, seed: int, rate: float | None = None) -> SwitchJob:
     return SwitchJob(addresses=fleet.addresses, key=fleet.key, policy=POLICY, seed=seed, until=until, rate=rate)
 
 
 def _sustained(fleet: Fleet, pool: ProcessPoolExecutor, seconds: float) -> float:
-    """Give the decisions per second that are answered, stored and taken by the worker, of a closed loop."""
+    """Give the decisions per second that are answered, stored and taken by the worker, of a closed loop.
+
+    Each loop has a seed of its own: an episode that was decided before is answered from memory, and no row comes of it.
+    """
     until = fleet.place.folder / "closed.over"
     until.unlink(missing_ok=True)
     before, began = fleet.stored(), time.perf_counter()
-    loading = pool.submit(run_switch_load, _job(fleet, until))
+    loading = pool.submit(run_switch_load, _job(fleet, until, SEED + round(seconds)))
     time.sleep(seconds)
     until.touch()
     answered = len(loading.result().at)
