@@ -39,8 +39,7 @@ def onboard(stack: Stack, tenant: str, *, durable: bool) -> str:
     """Make a tenant with a policy that both replicas know."""
     key = stack.tenant(tenant)
     with stack.services() as services:
-        request = tenant_service_pb2.UpdateTenantRequest(because="test")
-        request.tenant.name, request.tenant.durable = f"tenants/{tenant}", durable
+        request = tenant_service_pb2.UpdateTenantRequest(name=f"tenants/{tenant}", durable=durable, because="test")
         assert services.tenants.UpdateTenant(request).tenant.durable is durable
     stack.put_policy(two_models(tenant))
     return key

@@ -79,8 +79,10 @@ def _pour(stack: Stack, key: str, tenant: str, number: int, flood: Flood, stop: 
 
 def set_quota(services: Services, tenant: str, *, decisions: float, rows: float) -> Any:
     """Give a tenant a quota; replicas have it after their next poll."""
-    settings = tenant_service_pb2.Tenant(name=f"tenants/{tenant}", decisions_per_second=decisions, rows_per_second=rows)
-    return services.tenants.UpdateTenant(tenant_service_pb2.UpdateTenantRequest(tenant=settings, because="a test"))
+    request = tenant_service_pb2.UpdateTenantRequest(
+        name=f"tenants/{tenant}", decisions_per_second=decisions, rows_per_second=rows, because="a test"
+    )
+    return services.tenants.UpdateTenant(request)
 
 
 def belief(services: Services, tenant: str) -> list[tuple[str, str, float, float, float]]:

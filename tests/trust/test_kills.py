@@ -57,9 +57,7 @@ def tenants(embedded: Stack) -> list[Tenant]:
 
 
 def make_durable(services: Services, name: str) -> None:
-    request = tenant_service_pb2.UpdateTenantRequest(
-        tenant=tenant_service_pb2.Tenant(name=f"tenants/{name}", durable=True), because="test"
-    )
+    request = tenant_service_pb2.UpdateTenantRequest(name=f"tenants/{name}", durable=True, because="test")
     services.tenants.UpdateTenant(request)
 
 

@@ -23,8 +23,8 @@ def services(stack: Stack) -> Iterator[Services]:
     key = stack.tenant(TENANT)
     stack.put_policy(two_models(TENANT))
     with stack.services() as operator:
-        settings = tenant_service_pb2.Tenant(name=f"tenants/{TENANT}", retention_days=90)
-        operator.tenants.UpdateTenant(tenant_service_pb2.UpdateTenantRequest(tenant=settings, because="a test"))
+        request = tenant_service_pb2.UpdateTenantRequest(name=f"tenants/{TENANT}", retention_days=90, because="a test")
+        operator.tenants.UpdateTenant(request)
     with stack.services(key) as connected:
         yield connected
 

@@ -75,3 +75,22 @@ async def test_tenants_are_onboarded_once_and_listed(administered: Administered)
             break
     assert tenant in seen
     assert seen == sorted(set(seen))
+
+
+async def test_a_tenants_admin_changes_what_is_named_and_never_its_quota(administered: Administered) -> None:
+    it = administered
+    tenant = await it.tenant()
+    admin = await it.key(tenant, "ROLE_ADMIN")
+    change = tenant_service_pb2.UpdateTenantRequest
+    quota = change(name=tenant, rows_per_second=5.0, because="a test")
+    await it.tenants.UpdateTenant(quota, metadata=it.operator)
+
+    changed = (
+        await it.tenants.UpdateTenant(change(name=tenant, durable=True, because="a test"), metadata=admin)
+    ).tenant
+    lifted = await refusal(
+        it.tenants.UpdateTenant(change(name=tenant, rows_per_second=0.0, because="a test"), metadata=admin)
+    )
+
+    assert (changed.durable, changed.rows_per_second) == (True, 5.0)
+    assert lifted == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
-from kedge_bandit.application.administration_ports import TenantSettings, WriteId
+from kedge_bandit.application.administration_ports import SettingsChange, TenantSettings, WriteId
 from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.audit import KEDGE
 from kedge_bandit.domain.change import Change
@@ -37,19 +37,23 @@ async def test_onboarding_twice_is_refused_unless_it_is_the_same_request(registr
         await registry.onboard(KEEPS, change(tenant), WriteId("r1", "another"))
 
 
-async def test_settings_are_replaced_once_per_request_and_audited(
+async def test_settings_are_changed_once_per_request_and_audited(
     registry: PostgresTenants, new_tenant: NewTenant, ledgers: PostgresLedgers
 ) -> None:
     tenant, write = await new_tenant(), WriteId("r1", "payload")
-    assert (await registry.update(TenantSettings(durable=True), change(tenant), write)).settings.durable
-    assert not (await registry.update(TenantSettings(), change(tenant), WriteId())).settings.durable
-    assert not (await registry.update(TenantSettings(durable=True), change(tenant), write)).settings.durable
+    on, off = SettingsChange(durable=True), SettingsChange(durable=False, retention_days=90)
+    assert (await registry.update(on, change(tenant), write)).settings == TenantSettings(durable=True)
+    assert (await registry.update(off, change(tenant), WriteId())).settings == TenantSettings(retention_days=90)
+    assert not (await registry.update(on, change(tenant), write)).settings.durable
+    quota = SettingsChange(rows_per_second=5.0)
+    both = TenantSettings(retention_days=90, rows_per_second=5.0)
+    assert (await registry.update(quota, change(tenant), WriteId())).settings == both
 
     async with ledgers.open(tenant) as ledger:
         events = await ledger.audit.in_order(after=0, limit=10)
-    assert [event.verb for event in events] == ["tenant.onboarded", "tenant.configured", "tenant.configured"]
+    assert [event.verb for event in events] == ["tenant.onboarded", *["tenant.configured"] * 3]
     with pytest.raises(TenantDenied):
-        await registry.update(TenantSettings(), change(TenantId("t-nobody")), WriteId())
+        await registry.update(SettingsChange(), change(TenantId("t-nobody")), WriteId())
 
 
 async def test_a_tenant_may_be_durable_from_the_first_day(registry: PostgresTenants) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -197,6 +197,30 @@ class TenantSettings:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChange:
+    """Which of a tenant's settings become what; None: as it is."""
+
+    store_content: bool | None = None
+    durable: bool | None = None
+    decisions_per_second: float | None = None
+    rows_per_second: float | None = None
+    retention_days: int | None = None
+
+    @property
+    def is_of_quota(self) -> bool:
+        """Whether it sets a quota, which protects others."""
+        return self.decisions_per_second is not None or self.rows_per_second is not None
+
+    def of(self, settings: TenantSettings) -> TenantSettings:
+        """Give the settings with the change made. Raises InvalidValue.
+
+        >>> SettingsChange(durable=True).of(TenantSettings(retention_days=90)) == TenantSettings(durable=True, retention_days=90)
+        True
+        """
+        return replace(settings, **{name: value for name, value in asdict(self).items() if value is not None})
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """An isolated owner of policies and episodes."""
@@ -212,8 +236,8 @@ class TenantRegistry(Protocol):
     async def onboard(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
         """Make the change's tenant with its schema and role, and its first audit event. Raises TenantExists."""
 
-    async def update(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
-        """Replace the settings of the change's tenant, audited; NOTIFY at commit. Raises TenantDenied."""
+    async def update(self, changed: SettingsChange, change: Change, write: WriteId) -> Tenant:
+        """Change settings of the change's tenant, audited; NOTIFY at commit. Raises TenantDenied, InvalidValue."""
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""

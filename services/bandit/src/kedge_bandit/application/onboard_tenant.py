@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kedge_bandit.application.administration_ports import Tenant, TenantRegistry, TenantSettings
+from kedge_bandit.application.administration_ports import SettingsChange, Tenant, TenantRegistry, TenantSettings
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.change import Change
@@ -25,15 +25,15 @@ class OnboardTenant:
 
 @dataclass(frozen=True, slots=True)
 class UpdateTenant:
-    """Replace a tenant's settings."""
+    """Change a tenant's settings."""
 
     registry: TenantRegistry
     clock: Clock
 
-    async def __call__(self, tenant: TenantId, order: Order, settings: TenantSettings) -> Tenant:
-        """Replace them, once per request. Raises TenantDenied, ReasonRequired, IdempotencyConflict."""
+    async def __call__(self, tenant: TenantId, order: Order, changed: SettingsChange) -> Tenant:
+        """Change them, once per request. Raises TenantDenied, InvalidValue, ReasonRequired, IdempotencyConflict."""
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
-        return await self.registry.update(settings, change, order.write)
+        return await self.registry.update(changed, change, order.write)
 
 
 @dataclass(frozen=True, slots=True)

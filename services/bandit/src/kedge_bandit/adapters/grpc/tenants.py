@@ -1,6 +1,6 @@
 """Serve TenantService."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from kedge.bandit.v1 import tenant_service_pb2 as pb
 from kedge.bandit.v1 import tenant_service_pb2_grpc
@@ -10,13 +10,14 @@ from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, role_of, tenant_message
 from kedge_bandit.adapters.grpc.wire_identity import identity_message, key_message, key_wish, page_token_of, parse_key
-from kedge_bandit.application.administration_ports import TenantSettings
+from kedge_bandit.application.administration_ports import SettingsChange, TenantSettings
 from kedge_bandit.application.erase import EraseTenant, EraseUser
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
 from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.application.verify_isolation import VerifyIsolation
 from kedge_bandit.domain.api_key import split_key
 from kedge_bandit.domain.identifiers import parse_tenant
+from kedge_bandit.domain.principal import Permission
 
 _ALLOWED = permissions_of("TenantService")
 
@@ -50,13 +51,15 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
 
     @answering
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
-        """Replace a tenant's settings."""
-        tenant = parse_tenant(request.tenant.name)
+        """Change the settings of a tenant that are named."""
+        tenant = parse_tenant(request.name)
         actor = self.keyring.require(context, _ALLOWED["UpdateTenant"], tenant).actor
+        settings = {field.name for field in fields(SettingsChange)}
+        changed = SettingsChange(**{f.name: value for f, value in request.ListFields() if f.name in settings})
+        if changed.is_of_quota:
+            self.keyring.require(context, Permission.MANAGE_TENANTS, None)
         order = order_of(actor, "UpdateTenant", request, because=request.because, request_id=request.request_id)
-        return pb.UpdateTenantResponse(
-            tenant=tenant_message(await self.update(tenant, order, _settings_of(request.tenant)))
-        )
+        return pb.UpdateTenantResponse(tenant=tenant_message(await self.update(tenant, order, changed)))
 
     @answering
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:

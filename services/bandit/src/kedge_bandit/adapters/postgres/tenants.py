@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import UNKNOWN_TENANT, PostgresLedger, role_of, schema_of
-from kedge_bandit.application.administration_ports import Tenant, TenantSettings, WriteId
+from kedge_bandit.application.administration_ports import SettingsChange, Tenant, TenantSettings, WriteId
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, TenantExists
@@ -55,22 +55,25 @@ class PostgresTenants:
                 raise TenantExists(f"tenant {tenant} exists: use it, or choose another name") from error
         return await self._get(tenant)
 
-    async def update(self, settings: TenantSettings, change: Change, write: WriteId) -> Tenant:
-        """Replace a tenant's settings with an audit event in its chain; a repeated request changes nothing.
+    async def update(self, changed: SettingsChange, change: Change, write: WriteId) -> Tenant:
+        """Change a tenant's settings with an audit event in its chain; a repeated request changes nothing.
 
         Raises:
             TenantDenied: there is no such tenant.
+            InvalidValue: a setting cannot be that.
             IdempotencyConflict: the request's id was used for something else.
         """
-        event = change.event("tenant.configured", f"tenants/{change.tenant}", asdict(settings))
         await self._get(change.tenant)
+        wanted = select(tables.control_tenant).where(_TENANT.name == change.tenant).with_for_update()
         async with transaction(self._engine) as connection:
             ledger = await enter(connection, change.tenant)
             if await ledger.policies.is_first(write):
                 # The change first, the audit event last, as every other writer does: else two wait for each other.
                 await connection.execute(select(func.set_config("role", "none", True)))
+                settings = changed.of(_tenant((await connection.execute(wanted)).one()).settings)
                 await connection.execute(_put(change.tenant, settings))
                 ledger = await enter(connection, change.tenant)
+                event = change.event("tenant.configured", f"tenants/{change.tenant}", asdict(settings))
                 await ledger.audit.append(event)
         return await self._get(change.tenant)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kedge.bandit.v1 import tenant_service_pb2
 from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
-from kedge_bandit.entrypoints.documents import document_of
+from kedge_bandit.entrypoints.documents import Document, document_of
 from kedge_bandit.entrypoints.policy_file import FileRefused
 from kedge_bandit.entrypoints.printing import Because, FailedCheck, JsonFlag, KedgeGroup, TenantName, answer, table
 
@@ -17,13 +17,16 @@ _PAGE = 1000
 _AT_ONCE = 4
 """Tenants that are made at the same time: enough to keep two cores of the database busy, few enough for its pool."""
 
-StoreContent = Annotated[bool, typer.Option(help="Keep redacted content of episodes.")]
-Decisions = Annotated[float, typer.Option(min=0, help="Decisions a second that each replica draws; 0: no limit.")]
-Rows = Annotated[float, typer.Option(min=0, help="Rows a second that each replica writes; 0: no limit.")]
-Days = Annotated[int, typer.Option(min=0, help="Days that raw rows are kept, 90 to 3650; 0: for ever.")]
-Durable = Annotated[bool, typer.Option(help="Commit every decision before it is answered.")]
+_CONTENT = typer.Option(help="Keep redacted content of episodes.")
+_DURABLE = typer.Option(help="Commit every decision before it is answered.")
+_DECISIONS = typer.Option(min=0, help="Decisions a second that each replica draws; 0: no limit.")
+_ROWS = typer.Option(min=0, help="Rows a second that each replica writes; 0: no limit.")
+_DAYS = typer.Option(min=0, help="Days that raw rows are kept, 90 to 3650; 0: for ever.")
+_HEADS = ("tenant", "since", "stores content", "durable", "decisions/s", "rows/s", "days kept")
 
-tenants = typer.Typer(cls=KedgeGroup, help="Bring tenants in.", no_args_is_help=True)
+tenants = typer.Typer(
+    cls=KedgeGroup, help="Bring tenants in, set them up, hold them apart, erase them.", no_args_is_help=True
+)
 
 
 @tenants.command()
@@ -31,11 +34,11 @@ def onboard(
     names: Annotated[list[str] | None, typer.Argument(metavar="TENANT...", help="Their own names, e.g. acme.")] = None,
     *,
     file: Annotated[Path | None, typer.Option(help="More names, one a line.")] = None,
-    store_content: StoreContent = False,
-    durable: Durable = False,
-    decisions_per_second: Decisions = 0.0,
-    rows_per_second: Rows = 0.0,
-    retention_days: Days = 0,
+    store_content: Annotated[bool, _CONTENT] = False,
+    durable: Annotated[bool, _DURABLE] = False,
+    decisions_per_second: Annotated[float, _DECISIONS] = 0.0,
+    rows_per_second: Annotated[float, _ROWS] = 0.0,
+    retention_days: Annotated[int, _DAYS] = 0,
     because: Because = "onboarded from the command line",
     as_json: JsonFlag = False,
 ) -> None:
@@ -82,26 +85,27 @@ def _names_of(file: Path) -> list[str]:
 def update(
     tenant: TenantName,
     *,
-    store_content: StoreContent = False,
-    durable: Durable = False,
-    decisions_per_second: Decisions = 0.0,
-    rows_per_second: Rows = 0.0,
-    retention_days: Days = 0,
+    store_content: Annotated[bool | None, _CONTENT] = None,
+    durable: Annotated[bool | None, _DURABLE] = None,
+    decisions_per_second: Annotated[float | None, _DECISIONS] = None,
+    rows_per_second: Annotated[float | None, _ROWS] = None,
+    retention_days: Annotated[int | None, _DAYS] = None,
     because: Because = "changed from the command line",
     as_json: JsonFlag = False,
 ) -> None:
-    """Replace a tenant's settings; what is not named is off."""
-    request = tenant_service_pb2.UpdateTenantRequest(because=because)
-    request.tenant.name = f"tenants/{tenant}"
-    request.tenant.store_content = store_content
-    request.tenant.durable = durable
-    request.tenant.decisions_per_second = decisions_per_second
-    request.tenant.rows_per_second = rows_per_second
-    request.tenant.retention_days = retention_days
+    """Change a tenant's settings; what is not named stays as it is."""
+    request = tenant_service_pb2.UpdateTenantRequest(
+        name=f"tenants/{tenant}",
+        store_content=store_content,
+        durable=durable,
+        decisions_per_second=decisions_per_second,
+        rows_per_second=rows_per_second,
+        retention_days=retention_days,
+        because=because,
+    )
     with connected() as client:
-        changed = client.call(client.tenants.UpdateTenant, request).tenant
-    said = "waits for the commit" if durable else "does not wait for the commit"
-    answer(document_of(changed), lambda out: out.print(f"Decide of tenant {tenant} {said}"), as_json=as_json)
+        changed = document_of(client.call(client.tenants.UpdateTenant, request).tenant)
+    answer(changed, lambda out: out.print(table(f"Tenant {tenant}", _HEADS, [_row(changed)])), as_json=as_json)
 
 
 @tenants.command("list")
@@ -116,9 +120,14 @@ def list_tenants(*, as_json: JsonFlag = False) -> None:
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-    rows = [(t["name"].removeprefix("tenants/"), t["create_time"], t["store_content"], t["durable"]) for t in found]
-    heads = ("tenant", "since", "stores content", "durable")
-    answer(found, lambda out: out.print(table("Tenants", heads, rows)), as_json=as_json)
+    rows = [_row(tenant) for tenant in found]
+    answer(found, lambda out: out.print(table("Tenants", _HEADS, rows)), as_json=as_json)
+
+
+def _row(tenant: Document) -> tuple[object, ...]:
+    limits = (tenant["decisions_per_second"] or "", tenant["rows_per_second"] or "", tenant["retention_days"] or "")
+    name, since = tenant["name"].removeprefix("tenants/"), tenant["create_time"][:19]
+    return name, since, tenant["store_content"], tenant["durable"], *limits
 
 
 @tenants.command()
