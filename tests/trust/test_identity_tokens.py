@@ -76,6 +76,12 @@ def never_ending(issuer: Issuer) -> str:
     return serialize_compact({"alg": "ES256", "kid": "k1"}, claims[:-1] + ', "exp": NaN}', issuer.keys[0])
 
 
+def nested(issuer: Issuer) -> str:
+    """Put thousands of brackets in each other where the header is; anybody can, it is read before the signature."""
+    _, body, signature = issuer.token("alice", "viewer").split(".")
+    return f"{base64.urlsafe_b64encode(b'[' * 3000).decode()}.{body}.{signature}"
+
+
 def tampered(issuer: Issuer) -> str:
     head, _, tail = issuer.token("alice", "viewer").split(".")
     body = base64.urlsafe_b64encode(json.dumps(issuer.claims("alice", "admin")).encode()).decode().rstrip("=")
@@ -112,6 +118,8 @@ REFUSED: dict[str, Callable[[Issuer], str]] = {
     "an empty service behind": changed(act={}),
     "no token at all": lambda _issuer: "e30.e30.e30",
     "longer than can be": lambda _issuer: "a." + "b" * 8200 + ".c",
+    "a header of brackets": nested,
+    "a header in part": lambda _issuer: "eyJhbGciOiJFUzI1NiI.e30.e30",
 }
 
 
@@ -142,6 +150,8 @@ BECAUSE = {
     "an empty service behind": "sub",
     "no token at all": "algorithm",
     "longer than can be": "at most 8192",
+    "a header of brackets": "not JSON",
+    "a header in part": "not JSON",
 }
 """What the refusal says, so that each is refused for what is wrong with it."""
 

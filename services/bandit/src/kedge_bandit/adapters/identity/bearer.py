@@ -66,7 +66,7 @@ class Bearer:
             self._registry().validate(claims)
         except ClaimError as error:
             raise Unauthenticated(f"the token's claim {error.claim} is refused: {_why(error)}") from error
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, RecursionError) as error:
             raise Unauthenticated("the token's signature does not hold") from error
         if "cnf" in claims:
             raise Unauthenticated("the token is bound to a key of its holder (cnf), which is not checked here")
@@ -101,7 +101,7 @@ def _header(token: str) -> dict[str, Any]:
     part = token.partition(".")[0]
     try:
         header = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: of thousands of brackets in each other
         raise Unauthenticated("the token's header is not JSON") from error
     if not isinstance(header, dict):
         raise Unauthenticated("the token's header is no JSON object")
