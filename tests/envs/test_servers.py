@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
+import httpx
 import pytest
 
 from kedge_trainer.adapters.environments import GROUNDS, load
@@ -110,6 +111,44 @@ def test_no_message_ends_a_session_and_the_episode_goes_on(openenv_host: Host, n
         for action, observation in zip(whole.actions, whole.observations[1:], strict=True):
             episode.step(action)
             assert episode.observe() == observation
+
+
+REFUSED: list[tuple[str, str]] = [
+    ("/reset", '{"task": "no such task"}'),
+    ("/reset", '{"task": ["a"]}'),
+    ("/reset", '{"task": "\\ud800"}'),
+    ("/reset", '{"task": ' + "[" * 500 + "]" * 500 + "}"),
+    ("/reset", '{"seed": 2000000}'),
+    ("/reset", '{"seed": NaN}'),
+    ("/reset", '{"seed": "\\ud800"}'),
+    ("/reset", '{"seed": 1' + "0" * 5000 + "}"),
+    ("/reset", '{"split": "moon"}'),
+    ("/reset", '{"split": "test", "index": 0}'),
+    ("/reset", '{"split": "dev", "index": -1}'),
+    ("/reset", '{"split": "dev", "index": "x"}'),
+    ("/reset", '{"episode_id": "\\ud800"}'),
+    ("/reset", '{"self": 1}'),
+    ("/step", '{"action": {}}'),
+    ("/step", '{"action": {}, "episode_id": ["a"]}'),
+    ("/step", '{"action": {"action_type": NaN}}'),
+    ("/step", '{"action": {"\\ud800": 1}}'),
+    ("/{name}/tasks", '{"split": "moon"}'),
+    ("/{name}/num_tasks", '{"split": "test"}'),
+    ("/{name}/task", '{"split": "dev", "index": -1}'),
+    ("/{name}/task_range", '{"split": "moon"}'),
+]
+
+
+@every_server
+def test_no_value_in_a_request_is_an_error_of_the_server(openenv_host: Host, name: str) -> None:
+    with httpx.Client(base_url=openenv_host.urls[name], headers={"Content-Type": "application/json"}) as client:
+        for path, body in REFUSED:
+            answer = client.post(path.format(name=name), content=body)
+            assert answer.status_code in {400, 422}, (path, body[:60])
+            assert answer.json()["detail"], (path, body[:60])
+        told = client.post("/reset", json={"task": "no such task"}).json()["detail"]
+        assert all(task in told for task in load(name).TASKS)
+        assert client.post("/reset", json={"split": "dev", "index": 0}).status_code == 200
 
 
 @every_server

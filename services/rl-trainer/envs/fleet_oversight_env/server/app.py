@@ -9,7 +9,7 @@ from openenv.core.env_server.http_server import create_app
 from fleet_oversight_env.ground import NAME, PORT, TASKS
 from fleet_oversight_env.models import FleetAction, FleetObservation, FleetState
 from fleet_oversight_env.server.environment import FleetEnvironment
-from fleet_oversight_env.server.messages import ObjectsOnly
+from fleet_oversight_env.server.messages import ObjectsOnly, answer_refusals
 
 MAX_SESSIONS = 256
 
@@ -22,6 +22,7 @@ app: FastAPI = create_app(
     state_cls=FleetState,
 )
 app.add_middleware(ObjectsOnly)
+answer_refusals(app)
 
 
 @app.get("/tasks")

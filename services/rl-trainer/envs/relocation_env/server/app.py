@@ -10,7 +10,7 @@ from relocation_env import rubric
 from relocation_env.ground import NAME, PORT, TASKS
 from relocation_env.models import GradeRequest, RelocationAction, RelocationObservation, RelocationState
 from relocation_env.server.environment import RelocationEnvironment
-from relocation_env.server.messages import ObjectsOnly
+from relocation_env.server.messages import ObjectsOnly, answer_refusals
 from relocation_env.server.sessions import MOST, SESSIONS
 
 MAX_SESSIONS = 256
@@ -24,6 +24,7 @@ app: FastAPI = create_app(
     state_cls=RelocationState,
 )
 app.add_middleware(ObjectsOnly)
+answer_refusals(app)
 
 
 @app.get("/tasks")

@@ -30,34 +30,47 @@ class RelocationEnvironment(Environment):
 
     def reset(
         self,
-        seed: int | None = None,
-        episode_id: str | None = None,
-        task: str | None = None,
-        split: str | None = None,
-        index: int | None = None,
+        seed: object = None,
+        episode_id: object = None,
+        task: object = None,
+        split: object = None,
+        index: object = None,
         **_: Any,
     ) -> RelocationObservation:
         """Begin an episode of a seed, or of a split's seed by index; without either, the first training seed.
 
         Raises:
-            ValueError: the task, split or seed is none that this server plays.
+            ValueError: the task, split or seed is none that this server plays, or the id is no text.
         """
         chosen = next(iter(TASKS)) if task is None else task
-        if chosen not in TASKS:
-            raise ValueError(f"no task {chosen!r}; there are {', '.join(TASKS)}")
+        if not isinstance(chosen, str) or chosen not in TASKS:
+            raise ValueError(f"no task {chosen!r:.60}; there are {', '.join(TASKS)}")
+        if not isinstance(episode_id, str | None):
+            raise ValueError("an episode_id is text")  # noqa: TRY004 - a sender's fault, as every other here
         self._episode = start(chosen, self._seed(seed, split, index))
         self._episode_id = episode_id or str(uuid4())
         if episode_id:
             SESSIONS.keep(episode_id, self._episode)
         return self._observation({})
 
-    def _seed(self, seed: int | None, split: str | None, index: int | None) -> int:
+    def _seed(self, seed: object, split: object, index: object) -> int:
         if split is not None:
-            return int(self.get_task(split, index or 0)["seed"])
-        found = seed or 0
-        if not any(found in seeds for seeds in self._splits.values()):
-            raise ValueError(f"seed {found} is in no split of this server: {', '.join(self._splits)}")
+            return self._of_split(split, 0 if index is None else index)
+        found = 0 if seed is None else seed
+        if not isinstance(found, int) or not any(found in seeds for seeds in self._splits.values()):
+            raise ValueError(f"seed {found!r:.60} is in no split of this server: {', '.join(self._splits)}")
         return found
+
+    def _of_split(self, split: object, index: object) -> int:
+        seeds = self._seeds(split)
+        if not isinstance(index, int) or not 0 <= index < len(seeds):
+            raise ValueError(f"split {split} has seeds 0 to {len(seeds) - 1} by index, not {index!r:.60}")
+        return seeds[index]
+
+    def _seeds(self, split: object) -> range:
+        if not isinstance(split, str) or split not in self._splits:
+            raise ValueError(f"no split {split!r:.60} here; there are {', '.join(self._splits)}")
+        return self._splits[split]
 
     async def reset_async(self, **asked: Any) -> RelocationObservation:
         """Do it on the event loop: it takes less than handing it to a thread."""
@@ -73,13 +86,13 @@ class RelocationEnvironment(Environment):
         """Play an action in the session's episode, or in the one that was begun under an id.
 
         Raises:
-            RuntimeError: there is no episode yet, or none is kept under that id.
+            ValueError: there is no episode yet, or none is kept under that id.
         """
-        if episode_id is not None:
-            self._episode = SESSIONS.find(episode_id)
-        if self._episode is None:
-            raise RuntimeError("reset first: a step belongs to the episode of its session")
-        turn = self._episode.step({"action_type": action.action_type, "target": action.target})
+        episode = self._episode if episode_id is None else SESSIONS.find(str(episode_id))
+        if episode is None:
+            raise ValueError("reset first: a step belongs to the episode of its session, or of an episode_id")
+        self._episode = episode
+        turn = episode.step({"action_type": action.action_type, "target": action.target})
         over = turn.terminated or turn.truncated
         told: dict[str, Any] = {
             "terminated": turn.terminated,
@@ -87,7 +100,7 @@ class RelocationEnvironment(Environment):
             "signals": dict(turn.signals),
         }
         told |= {"veto": turn.veto} if turn.veto else {}
-        told |= {"grade": turn.grade, "metrics": _finite(self._episode.metrics())} if over else {}
+        told |= {"grade": turn.grade, "metrics": _finite(episode.metrics())} if over else {}
         return self._observation(told, reward=turn.reward, done=over)
 
     def _observation(
@@ -118,8 +131,12 @@ class RelocationEnvironment(Environment):
         return list(self._splits)
 
     def num_tasks(self, split: str) -> int:
-        """Count the seeds of a split."""
-        return len(self._splits[split])
+        """Count the seeds of a split.
+
+        Raises:
+            ValueError: the server does not play that split.
+        """
+        return len(self._seeds(split))
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """List the first hundred; the others are theirs by index."""
@@ -129,12 +146,9 @@ class RelocationEnvironment(Environment):
         """Give one seed of a split.
 
         Raises:
-            ValueError: this server does not play that split.
-            IndexError: the split has no such index.
+            ValueError: this server does not play that split, or the split has no such index.
         """
-        if split not in self._splits:
-            raise ValueError(f"no split {split!r} here; there are {', '.join(self._splits)}")
-        return {"id": f"{split}-{index}", "index": index, "seed": self._splits[split][index], "tasks": list(TASKS)}
+        return {"id": f"{split}-{index}", "index": index, "seed": self._of_split(split, index), "tasks": list(TASKS)}
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
         """Give a slice of a split, a thousand at most."""

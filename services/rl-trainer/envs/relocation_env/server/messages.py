@@ -1,11 +1,16 @@
-"""Keep a session alive whatever is sent: what is no JSON object becomes a message that OpenEnv answers with an error.
+"""Answer whatever is sent, and keep a session alive: OpenEnv 0.10 leaves some of it to chance.
 
-OpenEnv 0.10 answers text that is no JSON, but ends the session on JSON that is no object, and on nesting too deep to
-read. Neither reaches it from here.
+It answers text that is no JSON, but ends a session on JSON that is no object, and on nesting too deep to read; neither
+reaches it from here. Over plain HTTP a value that the environment refuses would be an error of the server.
 """
 
 import json
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REFUSED = json.dumps({"type": "not a JSON object"})
@@ -38,3 +43,20 @@ def is_object(message: Message) -> bool:
         return isinstance(json.loads(message.get("text") or ""), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def answer_refusals(app: FastAPI) -> None:
+    """Answer a request whose values cannot be played with 422 and why."""
+    for kind in (ValueError, TypeError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refusal)
+
+
+async def _refusal(_: Request, failure: Exception) -> Response:
+    """Write a refusal in ASCII and without the value, which may be none that JSON can hold: half a character, NaN."""
+    status, detail, headers = 422, str(failure), None
+    if isinstance(failure, HTTPException):
+        status, detail, headers = failure.status_code, failure.detail, failure.headers
+    found = failure.errors() if isinstance(failure, RequestValidationError) else detail
+    if isinstance(found, list):
+        found = [{"type": one["type"], "loc": one["loc"], "msg": one["msg"]} for one in found]
+    return Response(json.dumps({"detail": found}), status, headers, media_type="application/json")
