@@ -1,8 +1,11 @@
 """Signed heads survive processes, and whatever is done to their file is found without the private key."""
 
 import json
+import resource
 import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -56,6 +59,45 @@ def test_many_writers_make_one_chain_of_lines(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: AnchorFile.open(tmp_path).append([anchor(number)]), range(40)))
     assert sorted(found.sequence for found in read(tmp_path)) == list(range(40))
+
+
+@pytest.mark.parametrize("left", [1, 40, -1])
+def test_a_line_that_a_crash_left_unfinished_is_cut_off_before_the_next(written: Path, left: int) -> None:
+    """Glued to the next one it would make every chain's anchors unreadable for ever."""
+    file = written / ANCHOR_FILE
+    whole = file.read_bytes()
+    AnchorFile.open(written).append([anchor(3)])
+    file.write_bytes(whole + file.read_bytes()[len(whole) :][:left])
+    AnchorFile.open(written).append([anchor(4)])
+    assert read(written) == [anchor(1), anchor(1, "other"), anchor(2), anchor(4)]
+
+
+def test_a_file_of_nothing_but_an_unfinished_line_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / ANCHOR_FILE).write_text('{"tenant":"ac', encoding="ascii")
+    AnchorFile.open(tmp_path).append([anchor(1)])
+    assert read(tmp_path) == [anchor(1)]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size in bytes, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("room", [0, 100, 500])
+def test_anchors_that_find_no_room_leave_nothing_behind(written: Path, room: int) -> None:
+    file = AnchorFile.open(written)
+    before = file.path.read_bytes()
+    with files_of_at_most(len(before) + room), pytest.raises(OSError, match=r"too large|room for a part"):
+        file.append([anchor(3), anchor(4)])
+    assert file.path.read_bytes() == before
+    file.append([anchor(3), anchor(4)])
+    assert read(written)[-2:] == [anchor(3), anchor(4)]
 
 
 def test_a_line_of_another_key_is_refused(written: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

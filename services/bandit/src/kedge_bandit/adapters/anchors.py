@@ -4,6 +4,7 @@ Whoever has the public key and the file can check a chain; only the service has 
 the hash of the one before, so that none can be taken out of the middle.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -46,19 +48,24 @@ class AnchorFile:
         return cls(folder / ANCHOR_FILE, _key_of(folder))
 
     def append(self, anchors: Sequence[Anchor]) -> None:
-        """Write anchors, on the disk before this returns. Raises OSError."""
-        with self.path.open("a+b") as file:
+        """Write anchors, on the disk before this returns, or none of them. Raises OSError."""
+        with self.path.open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - _TAIL_BYTES))
-            last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+            end, last = _end_of(file)
+            file.truncate(end)
             previous = hashlib.sha256(last).hexdigest() if last else _FIRST
+            lines = bytearray()
             for anchor in anchors:
                 line = self._line(anchor, previous)
-                file.write(line + b"\n")
+                lines += line + b"\n"
                 previous = hashlib.sha256(line).hexdigest()
-            file.flush()
-            os.fsync(file.fileno())
+            try:
+                if file.write(lines) != len(lines):
+                    raise OSError(errno.ENOSPC, "there was room for a part of the anchors only", str(self.path))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
 
     def _line(self, anchor: Anchor, previous: str) -> bytes:
         said = {
@@ -70,6 +77,14 @@ class AnchorFile:
             "signature": self.key.sign(_signed(anchor, previous)).hex(),
         }
         return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _end_of(file: FileIO) -> tuple[int, bytes]:
+    """Find where the last finished line ends, and that line; what a crash left of another comes after it."""
+    start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+    file.seek(start)
+    tail, newline, _ = file.read().rpartition(b"\n")
+    return start + len(tail + newline), tail.rpartition(b"\n")[2]
 
 
 def read_anchors(path: Path, public_key: Path) -> list[Anchor]:
