@@ -8,10 +8,12 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from sqlalchemy import Engine, create_engine, insert, select
+from sqlalchemy.exc import DBAPIError
 
 from kedge_bandit.adapters.embedded.supervisor import EmbeddedPostgres
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
+from kedge_bandit.entrypoints.policy_file import first_line
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_migrations import enable_login, upgrade
 
@@ -45,6 +47,9 @@ def make_ready(settings: Settings, *, progress: Callable[[str], None] = lambda _
 
     Args:
         progress: called with one line per step.
+
+    Raises:
+        SystemExit: the database is away, or refuses.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     embedded = None
@@ -58,9 +63,11 @@ def make_ready(settings: Settings, *, progress: Callable[[str], None] = lambda _
         upgrade(core_url(owner_url), progress=progress)
         service_url = owner_url if embedded is None else _service_login(settings.data_dir, owner_url)
         key = _operator_key(settings.data_dir, owner_url)
-    except BaseException:
+    except BaseException as error:
         if embedded is not None:
             embedded.stop()
+        if isinstance(error, DBAPIError):
+            raise SystemExit(f"the database cannot be used: {first_line(error.orig or error)}") from error
         raise
     return ReadyDatabase(service_url, owner_url, embedded, key)
 

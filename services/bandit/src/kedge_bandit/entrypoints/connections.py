@@ -22,7 +22,7 @@ _CONNECTION: Final[dict[str, Any]] = {
 def engine_of(url: str, *, size: int = 4) -> AsyncEngine:
     """Open a small pool; connections live for half an hour, since each remembers every schema it has touched."""
     return create_async_engine(
-        url.replace("postgresql://", "postgresql+psycopg://", 1),
+        f"postgresql+psycopg://{url.partition('://')[2]}",
         pool_size=size,
         max_overflow=4,
         pool_recycle=1800,

@@ -31,11 +31,15 @@ def keyring_of(settings: Settings) -> tuple[Keyring, KeptKeys | None]:
 
 
 def bind_grpc(server: grpc.aio.Server, settings: Settings) -> int:
-    """Bind the gRPC port; gives the port."""
+    """Bind the gRPC port; gives the port. Raises SystemExit where nothing can listen there."""
     address = f"{settings.host}:{settings.port}"
-    if not is_encrypted(settings):
-        return server.add_insecure_port(address)
-    return server.add_secure_port(address, import_module(IDENTITY_WIRING).served_certificate(settings).credentials())
+    try:
+        if not is_encrypted(settings):
+            return server.add_insecure_port(address)
+        certificate = import_module(IDENTITY_WIRING).served_certificate(settings)
+        return server.add_secure_port(address, certificate.credentials())
+    except RuntimeError as error:
+        raise SystemExit(f"gRPC cannot listen on {address}: set KEDGE_PORT to a port that is free") from error
 
 
 def follow_certificate(settings: Settings, context: ssl.SSLContext) -> "asyncio.Task[None]":

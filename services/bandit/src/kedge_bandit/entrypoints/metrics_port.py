@@ -24,7 +24,17 @@ def is_encrypted(settings: Settings) -> bool:
 
 
 def serve_metrics(settings: Settings, port: int, registry: CollectorRegistry) -> None:
-    """Serve them from threads that end with the process."""
+    """Serve them from threads that end with the process. Raises SystemExit where nothing can listen there."""
+    try:
+        _serve(settings, port, registry)
+    except OSError as error:
+        raise SystemExit(
+            f"/metrics cannot listen on {settings.host}:{port} ({error.strerror}): "
+            "set KEDGE_METRICS_PORT or KEDGE_WORKER_METRICS_PORT to a port that is free"
+        ) from error
+
+
+def _serve(settings: Settings, port: int, registry: CollectorRegistry) -> None:
     if not is_encrypted(settings):
         start_http_server(port, addr=settings.host, registry=registry)
         return

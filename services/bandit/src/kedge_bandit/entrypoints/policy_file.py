@@ -37,7 +37,7 @@ def read_policy(path: Path, *, tenant: str = "") -> policy_pb2.Policy:
         raise FileRefused(f"{path}: {first_line(error)}") from error
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Give what an error says before it lists what it knows."""
     return str(error).partition("\n")[0]
 

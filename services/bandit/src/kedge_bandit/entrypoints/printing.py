@@ -53,7 +53,10 @@ def visible(text: str) -> str:
 
 
 class InertConsole(Console):
-    """A console on which nobody else's text can move the cursor, change the title or hide a line."""
+    """A console on which nobody else's text can move the cursor, change the title, hide a line or become a picture."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; texts with what a terminal would obey made visible."""

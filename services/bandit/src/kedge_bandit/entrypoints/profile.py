@@ -91,9 +91,12 @@ def check_database(settings: Settings, url: str) -> None:
     """Refuse a database that may forget what it has committed; the demo profile takes any. Raises SystemExit."""
     if settings.profile is not Profile.PRODUCTION:
         return
-    with psycopg.connect(url, connect_timeout=10) as connection:
-        found = connection.execute(
-            "SELECT name FROM pg_settings WHERE name = ANY (%s) AND setting = 'off' ORDER BY name",
-            [["fsync", "full_page_writes", "synchronous_commit"]],
-        ).fetchall()
+    try:
+        with psycopg.connect(url, connect_timeout=10) as connection:
+            found = connection.execute(
+                "SELECT name FROM pg_settings WHERE name = ANY (%s) AND setting = 'off' ORDER BY name",
+                [["fsync", "full_page_writes", "synchronous_commit"]],
+            ).fetchall()
+    except psycopg.Error as error:
+        raise SystemExit(f"the database cannot be used: {str(error).partition(chr(10))[0]}") from error
     refuse([f"the database runs with {name} off and may lose what is acknowledged: turn it on" for (name,) in found])

@@ -26,6 +26,7 @@ from kedge_bandit.entrypoints.drain import Health, until
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.metrics_port import serve_metrics
 from kedge_bandit.entrypoints.profile import check_profile
+from kedge_bandit.entrypoints.readiness import say_ready
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
@@ -131,6 +132,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     for service, _ in replica.servicers:
         await checks.set(service.full_name, health_pb2.HealthCheckResponse.SERVING)
     log.info("server.ready", port=port)
+    say_ready()
     announce(port)
     stopped: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({stopped, refreshing, writing}, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +145,7 @@ async def serve(settings: Settings, url: str, *, announce: Callable[[int], None]
     await asyncio.wait({writing}, timeout=DRAIN_SECONDS)
     for task in (refreshing, writing, sparing, stopped):
         task.cancel()
-    await replica.engine.dispose()
+    await replica.close()
     for task in done - {stopped}:
         task.result()
 

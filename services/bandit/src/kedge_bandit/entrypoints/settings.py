@@ -98,5 +98,7 @@ def read_settings() -> Settings:
         first = error.errors()[0]
         raise SystemExit(f"setting {PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from error
     if not settings.database_url and os.environ.get("DATABASE_URL"):
-        return settings.model_copy(update={"database_url": os.environ["DATABASE_URL"]})
+        settings = settings.model_copy(update={"database_url": os.environ["DATABASE_URL"]})
+    if settings.database_url and not settings.database_url.startswith(("postgresql://", "postgres://")):
+        raise SystemExit("setting KEDGE_DATABASE_URL (or DATABASE_URL): write postgresql://USER:PASSWORD@HOST/DATABASE")
     return settings

@@ -1,16 +1,17 @@
 """Run servers, worker and web as children: restart the one that dies, all of them in turn, or stop them together."""
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import IO
+
+from kedge_bandit.entrypoints.readiness import READY_FD, heard_ready
 
 _PACKAGE = "kedge_bandit.entrypoints"
 _BACKOFF_SECONDS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
@@ -18,10 +19,6 @@ _STOP_SECONDS = 20.0
 _HEALTHY_SECONDS = 10.0
 _READY_SECONDS = 60.0
 _LOOK_SECONDS = 0.05
-
-
-class AlreadyRunning(Exception):
-    """Refuse to supervise a data folder that a living supervisor holds; the lock dies with its holder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +44,8 @@ class Child:
 
     Attributes:
         is_leaving: it was told to end, so its end is no death.
+        was_ready: it, or one before it, has said that it serves.
+        pipe: where it says so; None when nobody listens any more.
     """
 
     program: Program
@@ -54,6 +53,8 @@ class Child:
     started: float = 0.0
     deaths: int = 0
     is_leaving: bool = False
+    was_ready: bool = False
+    pipe: int | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +70,7 @@ class Supervisor:
         log_dir: where each child's standard error goes; None: this process's own.
         said: called with one line when something happened to a child.
         rolling: set it, and `watch` restarts every child in turn.
+        failed: a child ended by itself before it was ever ready, which no restart mends; that has ended `watch`.
     """
 
     environment: Mapping[str, str]
@@ -78,22 +80,12 @@ class Supervisor:
     said: Callable[[str], None] = lambda _line: None
     stopping: Event = field(default_factory=Event)
     rolling: Event = field(default_factory=Event)
+    failed: bool = False
     _children: list[Child] = field(default_factory=list)
-    _lock: IO[str] | None = None
 
     def start(self) -> None:
-        """Start every child.
-
-        Raises:
-            AlreadyRunning: another supervisor that is alive holds the folder.
-        """
+        """Start every child; who calls this has claimed the folder."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.run_dir / "supervisor.lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = self.run_dir.parent
-            raise AlreadyRunning(f"another `kedge serve` runs over {holder}: end it, or set KEDGE_DATA_DIR") from error
         if self.log_dir is not None:
             self.log_dir.mkdir(parents=True, exist_ok=True)
         self._end_leftovers()
@@ -111,7 +103,9 @@ class Supervisor:
 
     def _mind(self) -> None:
         for child in self._children:
-            if child.process is not None and child.process.poll() is not None and not child.is_leaving:
+            has_ended = child.process is not None and child.process.poll() is not None
+            _hear(child)
+            if has_ended and not child.is_leaving:
                 self._died(child)
             elif child.process is None and time.monotonic() - child.started >= _backoff(child.deaths):
                 self._spawn(child)
@@ -161,6 +155,7 @@ class Supervisor:
                 process.kill()
                 process.wait()
         for child in self._children:
+            _hang_up(child)
             self._pid_file(child).unlink(missing_ok=True)
 
     def obey_signals(self) -> None:
@@ -171,7 +166,7 @@ class Supervisor:
 
     def _end_leftovers(self) -> None:
         """End children of a supervisor that was killed, however many it had: they still hold the ports."""
-        left = {path: _pid_of(path) for path in self.run_dir.glob("*.pid")}
+        left = _pids(self.run_dir)
         for path, pid in left.items():
             if _is_ours(pid):
                 self.said(f"ending {path.stem} {pid}, left by a supervisor that was killed")
@@ -185,14 +180,24 @@ class Supervisor:
     def _spawn(self, child: Child) -> None:
         command = [sys.executable, "-m", f"{_PACKAGE}.{child.program.module}"]
         environment = {**self.environment, **child.program.settings}
-        # A session of its own: Ctrl-C reaches this process, which then stops the children in order.
-        if self.log_dir is None:
-            child.process = subprocess.Popen(command, env=environment, start_new_session=True)
-        else:
-            with (self.log_dir / f"{child.name}.log").open("ab") as log:
-                child.process = subprocess.Popen(
-                    command, env=environment, start_new_session=True, stdout=log, stderr=log
-                )
+        with ExitStack() as exits:
+            log = None
+            if self.log_dir is not None:
+                log = exits.enter_context((self.log_dir / f"{child.name}.log").open("ab"))
+            pipe: tuple[int, ...] = ()
+            if not child.was_ready:
+                pipe = (_open_pipe(child),)
+                exits.callback(os.close, *pipe)
+                environment[READY_FD] = str(pipe[0])
+            # A session of its own: Ctrl-C reaches this process, which then stops the children in order.
+            child.process = subprocess.Popen(
+                command,
+                env=environment,
+                start_new_session=True,
+                stdout=log,
+                stderr=log,
+                pass_fds=pipe,
+            )
         child.started = time.monotonic()
         # Renamed into place, so that a reader never sees half a number.
         fresh = self._pid_file(child).with_suffix(".new")
@@ -205,6 +210,11 @@ class Supervisor:
         lived = time.monotonic() - child.started
         child.deaths = 1 if lived > _HEALTHY_SECONDS else child.deaths + 1
         child.process, child.started = None, time.monotonic()
+        if code is not None and code > 0 and not child.was_ready:
+            self.failed = True
+            self.stopping.set()
+            self.said(f"{child.name} ended with {code} before it was ever ready: what it said has to be mended first")
+            return
         self.said(f"{child.name} ended with {code} after {lived:.1f} s; starting it again")
 
     def _pid_file(self, child: Child) -> Path:
@@ -218,6 +228,35 @@ def settings_of(**values: str) -> dict[str, str]:
     {'KEDGE_PORT': '50051'}
     """
     return {f"KEDGE_{name.upper()}": value for name, value in values.items()}
+
+
+def has_leftovers(run_dir: Path) -> bool:
+    """Say whether children of a supervisor that was killed still run; they hold the ports until `start` ends them."""
+    return any(_is_ours(pid) for pid in _pids(run_dir).values())
+
+
+def _open_pipe(child: Child) -> int:
+    """Open the pipe on which a child says that it serves; gives the child's end."""
+    _hang_up(child)
+    child.pipe, theirs = os.pipe()
+    os.set_blocking(child.pipe, False)
+    return theirs
+
+
+def _hear(child: Child) -> None:
+    if child.pipe is not None and heard_ready(child.pipe):
+        child.was_ready = True
+        _hang_up(child)
+
+
+def _hang_up(child: Child) -> None:
+    if child.pipe is not None:
+        os.close(child.pipe)
+        child.pipe = None
+
+
+def _pids(run_dir: Path) -> dict[Path, int]:
+    return {path: _pid_of(path) for path in run_dir.glob("*.pid")}
 
 
 def _pid_of(path: Path) -> int:

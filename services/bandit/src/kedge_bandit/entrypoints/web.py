@@ -1,6 +1,7 @@
 """Serve REST: the same servicers, transcoded from the HTTP annotations. `python -m kedge_bandit.entrypoints.web`."""
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from kedge_bandit.adapters.rest.transcode import build_app
 from kedge_bandit.entrypoints.doors import follow_certificate
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.profile import check_profile
+from kedge_bandit.entrypoints.readiness import say_ready
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
@@ -66,7 +68,17 @@ async def running(replica: Replica) -> AsyncIterator[None]:
         await asyncio.wait({writing}, timeout=10)
         for task in (refreshing, writing):
             task.cancel()
-        await replica.engine.dispose()
+        await replica.close()
+
+
+class Server(uvicorn.Server):
+    """Uvicorn's, which says when it serves."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; where that fails, uvicorn ends the process."""
+        await super().startup(sockets)
+        if self.started:
+            say_ready()
 
 
 async def serve(settings: Settings) -> None:
@@ -85,7 +97,7 @@ async def serve(settings: Settings) -> None:
         )
         config.load()
         following = None if config.ssl is None else follow_certificate(settings, config.ssl)
-        await uvicorn.Server(config).serve()
+        await Server(config).serve()
         if following is not None:
             following.cancel()
 

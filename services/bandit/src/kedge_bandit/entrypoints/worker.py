@@ -15,6 +15,7 @@ import uvloop
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.metrics_port import serve_metrics
 from kedge_bandit.entrypoints.profile import check_profile
+from kedge_bandit.entrypoints.readiness import say_ready
 from kedge_bandit.entrypoints.settings import Settings, read_settings
 from kedge_bandit.entrypoints.worker_wiring import build_worker
 
@@ -30,6 +31,7 @@ async def work(settings: Settings, url: str) -> None:
     if settings.worker_metrics_port:
         serve_metrics(settings, settings.worker_metrics_port, worker.rounds.metrics.registry)
     log.info("worker.ready")
+    say_ready()
     beside = [asyncio.create_task(worker.anchoring.run())]
     if worker.flags is not None:
         beside.append(asyncio.create_task(worker.flags.run()))

@@ -25,11 +25,14 @@ import grpc
 import typer
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rich.console import Console
+from rich.markup import escape
 
 from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.commands.serve import supervise
+from kedge_bandit.entrypoints.printing import InertConsole
 from kedge_bandit.entrypoints.settings import Settings, read_settings
+from kedge_bandit.entrypoints.start_checks import claimed
 from kedge_bandit.entrypoints.supervisor import Supervisor
 
 READY_SECONDS = 60.0
@@ -89,7 +92,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
 ) -> None:
     """Play three tenants of real data through the real service, and report what it learned, vetoed and froze."""
-    console = Console(stderr=True)
+    console = InertConsole(stderr=True)
     if find_spec("kedge_demo") is None:
         raise typer.BadParameter("the package kedge-demo is not installed: run `make setup`")
     begun = time.monotonic()
@@ -97,26 +100,32 @@ def demo(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     settings = _settings(out)
-    database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
+    with claimed(settings):
+        report = _played(out, settings, console, scale)
+    console.print(f"done in {time.monotonic() - begun:.0f} s: {out / 'report.json'} and {out / 'report.html'}")
+    if as_json:
+        sys.stdout.write(json.dumps(report) + "\n")
+
+
+def _played(out: Path, settings: Settings, console: Console, scale: float) -> Any:
+    """Run the service, tell the story over it, and give its report. Raises typer.Exit where it cannot be told."""
+    database = make_ready(settings, progress=lambda line: console.print(f"· {line}", markup=False))
     supervisor = supervise(
         settings,
         database,
-        said=lambda line: console.print(f"[yellow]{line}"),
+        said=lambda line: console.print(line, style="yellow", markup=False),
         run=[*programs.servers(settings), programs.worker()],
         log_dir=out / "logs",
     )
     try:
         supervisor.start()
         threading.Thread(target=supervisor.watch, daemon=True).start()
-        report = _story(_stage(out, settings, database, console), scale)
+        return _story(_stage(out, settings, database, console), scale)
     except DemoFailed as failure:
-        console.print(f"[red]the demo failed:[/] {failure}", highlight=False)
+        console.print(f"[red]the demo failed:[/] {escape(str(failure))}", highlight=False)
         raise typer.Exit(1) from failure
     finally:
         _close(supervisor, database)
-    console.print(f"done in {time.monotonic() - begun:.0f} s: {out / 'report.json'} and {out / 'report.html'}")
-    if as_json:
-        sys.stdout.write(json.dumps(report) + "\n")
 
 
 def _settings(out: Path) -> Settings:

@@ -12,9 +12,11 @@ from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import ReadyDatabase, make_ready
 from kedge_bandit.entrypoints.keep_database import kept
 from kedge_bandit.entrypoints.metrics_port import is_encrypted
+from kedge_bandit.entrypoints.printing import InertConsole
 from kedge_bandit.entrypoints.profile import check_database, check_profile
 from kedge_bandit.entrypoints.settings import MAX_REPLICAS, Settings, read_settings
-from kedge_bandit.entrypoints.supervisor import AlreadyRunning, Program, Supervisor, settings_of
+from kedge_bandit.entrypoints.start_checks import check_files, check_ports, claimed
+from kedge_bandit.entrypoints.supervisor import Program, Supervisor, has_leftovers, settings_of
 
 
 def serve(
@@ -24,37 +26,44 @@ def serve(
     ] = None,
 ) -> None:
     """Start everything and keep it running until Ctrl-C; what dies is started again, SIGHUP restarts all in turn."""
-    console = Console(stderr=True)
+    console = InertConsole(stderr=True)
     settings = read_settings()
     if replicas is not None:
         settings = settings.model_copy(update={"replicas": replicas})
     check_profile(settings)
-    database = make_ready(settings, progress=lambda line: console.print(f"· {line}"))
-    try:
-        check_database(settings, database.service_url)
-        supervisor = supervise(
-            settings,
-            database,
-            said=lambda line: console.print(f"[yellow]{line}"),
-            run=[*programs.servers(settings), programs.worker(), programs.web()],
-        )
-        supervisor.obey_signals()
+    check_files(settings)
+    with claimed(settings):
+        if not has_leftovers(settings.data_dir / "run"):
+            check_ports(settings)
+        database = make_ready(settings, progress=lambda line: console.print(f"· {line}", markup=False))
         try:
-            supervisor.start()
-        except AlreadyRunning as error:
-            console.print(f"error: {error}", style="red", markup=False)
-            raise SystemExit(1) from error
+            check_database(settings, database.service_url)
+            _run(settings, database, console)
+        finally:
+            database.stop()
+
+
+def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
+    """Supervise until a signal. Raises typer.Exit where a child has shown that the set-up cannot work."""
+    supervisor = supervise(
+        settings,
+        database,
+        said=lambda line: console.print(line, style="yellow", markup=False),
+        run=[*programs.servers(settings), programs.worker(), programs.web()],
+    )
+    supervisor.obey_signals()
+    try:
+        supervisor.start()
         ports = ", ".join(program.settings["KEDGE_PORT"] for program in programs.servers(settings))
         scheme = "https" if is_encrypted(settings) else "http"
         console.print(f"gRPC on {settings.host}:{ports}, REST on {scheme}://{settings.host}:{settings.web_port}")
-        console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends")
-        try:
-            with kept(database.embedded, supervisor.said):
-                supervisor.watch()
-        finally:
-            supervisor.stop()
+        console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends", markup=False)
+        with kept(database.embedded, supervisor.said):
+            supervisor.watch()
     finally:
-        database.stop()
+        supervisor.stop()
+    if supervisor.failed:
+        raise typer.Exit(1)
 
 
 def supervise(
