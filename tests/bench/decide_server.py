@@ -72,7 +72,7 @@ async def run(replica: Replica, server: grpc.aio.Server, settings: Settings) -> 
     await writing
     for task in endless:
         task.cancel()
-    await replica.engine.dispose()
+    await replica.close()
 
 
 def alone(serving: Callable[[], Coroutine[Any, Any, None]], about: str | None) -> None:

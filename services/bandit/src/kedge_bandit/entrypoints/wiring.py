@@ -52,6 +52,7 @@ class Replica:
     """One replica: its servicers, and the background work that keeps them going."""
 
     engine: AsyncEngine
+    exporting: AsyncEngine
     snapshot: ReplicaSnapshot
     writer: GroupWriter
     telemetry: Telemetry
@@ -61,6 +62,11 @@ class Replica:
     watch: WatchAllocations
     rations: Rations
     servicers: Sequence[tuple[ServiceDescriptor, object]]
+
+    async def close(self) -> None:
+        """Close the pools."""
+        await self.engine.dispose()
+        await self.exporting.dispose()
 
     async def keep_view(self) -> None:
         """Keep the view true for ever: what the database, the issuer of tokens and a flag provider say."""
@@ -75,7 +81,7 @@ class Replica:
 async def build_replica(settings: Settings, url: str, registry: CollectorRegistry = REGISTRY) -> Replica:
     """Build what a server process and a web process share. Reads the token keys; everything else comes later."""
     engine = engine_of(url)
-    ledgers = PostgresLedgers(engine)
+    ledgers, exporting = PostgresLedgers(engine), engine_of(url, size=2)
     async with engine.connect() as connection:
         keys = {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
     telemetry = Telemetry(registry)
@@ -100,7 +106,7 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
     telemetry.watched(lambda: watch.connected)
     rations = Rations(monotonic, telemetry.over_quota)
     snapshot.quotas_read = rations.replace
-    replica = Replica(engine, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, ())
+    replica = Replica(engine, exporting, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, ())
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
         *administration(
@@ -141,7 +147,7 @@ def _hot_path(
         keyring=keyring,
         record=record,
         importer=ImportEpisodes(snapshot, rows),
-        export=ExportDecisions(ledgers),
+        export=ExportDecisions(PostgresLedgers(replica.exporting)),
         ledgers=ledgers,
         telemetry=telemetry,
     )

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
@@ -20,6 +21,9 @@ from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, VersionMi
 from kedge_bandit.domain.identifiers import TenantId
 
 _OVERTAKEN = ("40P01", "40001")  # deadlock_detected, serialization_failure
+_GONE = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError, OSError, PoolTimeout)
+_LEFT_IDLE = select(func.set_config("idle_in_transaction_session_timeout", "60s", True))
+"""A reader who stops reading holds a connection and the database's oldest view: not for ever."""
 UNKNOWN_TENANT = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
 
 
@@ -84,8 +88,10 @@ class PostgresLedgers:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
                 async with connection.begin():
                     await _take_role(connection, tenant)
+                    if one_view:
+                        await connection.execute(_LEFT_IDLE)
                     yield PostgresLedger(tenant, connection)
-        except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+        except _GONE as error:
             if _sqlstate(error) in _OVERTAKEN:
                 raise Overtaken from error
             raise StoreUnavailable("the database cannot be reached: send the same request again later") from error

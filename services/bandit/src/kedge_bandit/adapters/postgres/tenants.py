@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row, Update, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
@@ -125,7 +126,7 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """Open a transaction of the control schema; commits on a clean exit. Raises StoreUnavailable."""
     try:
         connection = await engine.connect()
-    except (DBAPIError, OSError) as error:
+    except (DBAPIError, OSError, PoolTimeout) as error:
         raise StoreUnavailable("the database cannot be reached: send the same request again later") from error
     async with aclosing(connection):
         yield connection
