@@ -1,6 +1,6 @@
 """Whatever is done to an audit chain is found, and named by the first event that is not what it was."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge_bandit.domain.anchor import Anchor, inspect
+from kedge_bandit.domain.anchor import Anchor, Finding
+from kedge_bandit.domain.anchor import inspect as inspect_of
 from kedge_bandit.domain.audit import GENESIS, Actor, AuditEvent, ChainedEvent, chain
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -21,8 +22,8 @@ def event(number: int, because: str = "a reason") -> AuditEvent:
     return AuditEvent(
         time=START + timedelta(minutes=number),
         actor=Actor("key:operator"),
-        verb="policy.frozen",
-        subject=f"tenants/acme/policies/p{number}",
+        verb="tenant.onboarded" if number == 1 else "policy.frozen",
+        subject="tenants/acme" if number == 1 else f"tenants/acme/policies/p{number}",
         because=because,
         payload={"number": number},
     )
@@ -39,6 +40,10 @@ def chained(events: list[AuditEvent]) -> list[ChainedEvent]:
 def anchor(events: list[ChainedEvent], sequence: int) -> Anchor:
     row_hash = events[sequence - 1].row_hash if sequence else GENESIS
     return Anchor(tenant="acme", sequence=sequence, row_hash=row_hash, time=START + timedelta(hours=sequence))
+
+
+def inspect(events: Sequence[ChainedEvent], anchors: Iterable[Anchor] = ()) -> Finding | None:
+    return inspect_of(events, "acme", anchors)
 
 
 TEN = chained([event(number) for number in range(1, 11)])
@@ -89,13 +94,22 @@ def test_an_event_that_was_removed_or_put_in_is_found_at_its_place(place: int) -
     assert "put in" in put_in.problem
 
 
-@pytest.mark.parametrize("left", range(10))
+@pytest.mark.parametrize("left", range(1, 10))
 def test_a_tail_that_was_cut_is_found_by_an_anchor_and_by_nothing_else(left: int) -> None:
     assert inspect(TEN[:left]) is None
     found = inspect(TEN[:left], ANCHORS)
     assert found is not None
     assert found.sequence == left + 1
     assert "missing" in found.problem
+
+
+@pytest.mark.parametrize("anchors", [[], ANCHORS])
+def test_a_chain_of_another_tenant_or_of_nobody_is_not_the_one_that_was_asked_for(anchors: list[Anchor]) -> None:
+    other, none = inspect_of(TEN, "globex", anchors), inspect([], anchors)
+    assert other is not None
+    assert (other.sequence, "it is another chain" in other.problem) == (1, True)
+    assert none is not None
+    assert (none.sequence, "there are no events" in none.problem) == (1, True)
 
 
 @pytest.mark.parametrize("place", range(1, 11))

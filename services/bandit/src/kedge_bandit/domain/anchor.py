@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from kedge_bandit.domain.audit import GENESIS, ChainedEvent, row_hash
 
@@ -46,17 +47,29 @@ class Finding:
     problem: str
 
 
-def inspect(events: Sequence[ChainedEvent], anchors: Iterable[Anchor] = ()) -> Finding | None:
+def inspect(events: Sequence[ChainedEvent], tenant: str, anchors: Iterable[Anchor] = ()) -> Finding | None:
     """Find what was done to a chain, looked at from its first event on; None where nothing was.
 
     Args:
         events: all of the chain, in order.
+        tenant: whose chain it should be.
         anchors: of the same tenant.
 
-    >>> inspect([])
+    >>> inspect([], "acme").problem
+    'there are no events: even tenant.onboarded of tenants/acme is missing'
     """
-    found = next(_breaks(events), None)
-    return found or next(_contradictions(events, sorted(anchors, key=lambda anchor: anchor.sequence)), None)
+    by_age = sorted(anchors, key=lambda anchor: anchor.sequence)
+    return next(chain(_breaks(events), _strangers(events, tenant), _contradictions(events, by_age)), None)
+
+
+def _strangers(events: Sequence[ChainedEvent], tenant: str) -> Iterator[Finding]:
+    """Find that a chain is nobody's or somebody else's: a tenant's begins with how it was brought in."""
+    wanted = ("tenant.onboarded", f"tenants/{tenant}")
+    if not events:
+        yield Finding(1, f"there are no events: even {' of '.join(wanted)} is missing")
+    elif (events[0].verb, events[0].subject) != wanted:
+        found = f"{events[0].verb} of {events[0].subject}"
+        yield Finding(1, f"it begins with {found} and not with {' of '.join(wanted)}: it is another chain")
 
 
 def _breaks(events: Sequence[ChainedEvent]) -> Iterator[Finding]:

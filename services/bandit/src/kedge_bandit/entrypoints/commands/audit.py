@@ -75,10 +75,14 @@ def verify(
         with connected() as client:
             _ask(client, tenant)
             chain = [_chained(event) for event in reversed(list(_events(client, tenant)))]
-    finding = inspect(chain, anchors)
+    finding = inspect(chain, tenant, anchors)
     document = {"intact": finding is None, "events": len(chain), "anchors": len(anchors)} | _said(finding)
     line = f"the chain of {tenant} holds: all {len(chain)} events follow from the one before"
-    if anchor is not None:
+    if anchor is None:
+        line += (
+            "; without --anchor nothing outside was compared: a tail that was cut is not seen, nor a chain made anew"
+        )
+    else:
         line += f", and {len(anchors)} anchors agree, the newest with event {anchors[-1].sequence}"
     answer(document, lambda out: out.print(line, highlight=False) if finding is None else None, as_json=as_json)
     if finding is not None:
