@@ -30,7 +30,8 @@ def test_the_demo_profile_stays_on_this_machine() -> None:
 
 def test_the_production_profile_names_every_weakness_at_once(tmp_path: Path) -> None:
     certificate, key = OURS.server().write(tmp_path, "server")
-    for path in (key, tmp_path / "operator.key"):
+    secret = (key, *(tmp_path / name for name in ("operator.key", "service.password", "anchor.key")))
+    for path in secret:
         path.touch()
         path.chmod(0o644)
     url = "postgresql://kedge:Kedge@db.internal/kedge"
@@ -39,13 +40,15 @@ def test_the_production_profile_names_every_weakness_at_once(tmp_path: Path) -> 
     )
     assert [each.split(":")[0].replace(str(tmp_path), "") for each in found] == [
         "/operator.key can be read or written by others",
+        "/service.password can be read or written by others",
+        "/anchor.key can be read or written by others",
         "/server.key can be read or written by others",
         "the database's password for kedge is missing or guessable",
         "the connection to the database on db.internal is not encrypted",
     ]
     assert "nothing is encrypted" in weaknesses(production(tmp_path, host="10.0.0.1"))[0]
-    key.chmod(0o600)
-    (tmp_path / "operator.key").chmod(0o600)
+    for path in secret:
+        path.chmod(0o600)
     sound = "postgresql://kedge:9f3b2c@db.internal/kedge?sslmode=verify-full"
     assert weaknesses(production(tmp_path, tls_key=str(key), database_url=sound)) == []
 

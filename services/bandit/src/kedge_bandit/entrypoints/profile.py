@@ -12,7 +12,7 @@ from kedge_bandit.entrypoints.settings import Profile, Settings
 
 GUESSABLE = ("", "kedge", "postgres", "password", "secret", "changeme", "admin")
 """Passwords that are none, beside the user's own name."""
-SECRET_FILES = ("operator.key", "service.password")
+SECRET_FILES = ("operator.key", "service.password", "anchor.key")
 ENCRYPTED = ("require", "verify-ca", "verify-full")
 _OTHERS = stat.S_IROTH | stat.S_IWOTH
 
