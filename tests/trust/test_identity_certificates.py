@@ -1,13 +1,21 @@
 """Certificates open what they are bound to; what is wrong with one is refused, in the handshake or by its name."""
 
+import base64
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from kedge.bandit.v1 import governance_service_pb2, policy_service_pb2, tenant_service_pb2
 from kedge_bandit.adapters.grpc.credentials import Keyring
@@ -153,6 +161,52 @@ def test_half_of_a_rotation_is_left_until_the_other_half_is_there(tmp_path: Path
     key.write_bytes(second.key)
     with pytest.raises(ValueError, match=r"is not the key of"):
         ServedCertificate(TlsFiles(certificate, key))
+
+
+def encrypted(pair: Pair) -> Pair:
+    key = load_pem_private_key(pair.key, password=None)
+    form = (Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    return Pair(pair.certificate, key.private_bytes(*form))
+
+
+def of_an_unknown_kind(pair: Pair) -> Pair:
+    """Give a key whose algorithm has a number that nobody has registered."""
+    algorithm = bytes.fromhex("06032a0304")
+    der = b"\x30\x10\x02\x01\x00\x30" + bytes([len(algorithm)]) + algorithm + b"\x04\x04abcd"
+    body = base64.b64encode(der[:1] + bytes([len(der) - 2]) + der[2:])
+    return Pair(pair.certificate, b"-----BEGIN PRIVATE KEY-----\n" + body + b"\n-----END PRIVATE KEY-----\n")
+
+
+@pytest.mark.parametrize("spoil", [encrypted, of_an_unknown_kind, lambda pair: Pair(b"", b"")])
+def test_files_that_cannot_be_served_leave_the_old_certificate_and_are_followed_on(
+    tmp_path: Path, spoil: Callable[[Pair], Pair]
+) -> None:
+    certificate, key = OURS.server().write(tmp_path, "server")
+    served = ServedCertificate(TlsFiles(certificate, key))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.bring(context)
+    spoil(OURS.server()).write(tmp_path, "server")
+    served.bring(context)
+    with pytest.raises(ValueError, match=r"server\.|PEM|certificate"):
+        ServedCertificate(TlsFiles(certificate, key))
+    key.unlink()
+    served.bring(context)
+    fresh = OURS.server()
+    fresh.write(tmp_path, "server")
+    served.bring(context)
+    assert shown(context) == ssl.PEM_cert_to_DER_cert(fresh.certificate.decode())
+
+
+def shown(server: ssl.SSLContext) -> bytes | None:
+    """Shake hands with a context in memory; gives the certificate that it shows, as DER."""
+    asking = ssl.create_default_context(cadata=OURS.certificate.decode())
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(back, there, server_hostname="localhost")
+    host = server.wrap_bio(there, back, server_side=True)
+    for side in (client, host, client):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return client.getpeercert(binary_form=True)
 
 
 class Connection:

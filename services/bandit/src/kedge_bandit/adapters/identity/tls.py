@@ -1,5 +1,6 @@
 """Serve TLS from files that are read again when they change, so that certificates rotate without a restart."""
 
+import os
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import grpc
 import structlog
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 log = structlog.get_logger(__name__)
@@ -35,9 +37,10 @@ class ServedCertificate:
     files: TlsFiles
     _stamp: object = None
     _pem: _Pem = field(init=False)
+    _brought: _Pem | None = None
 
     def __post_init__(self) -> None:
-        """Read the files. Raises OSError, or ValueError for what is no certificate or has another key."""
+        """Read the files. Raises OSError, or ValueError for what is no certificate or cannot be served with its key."""
         self._stamp = self._look()
         self._pem = self._read()
 
@@ -57,16 +60,25 @@ class ServedCertificate:
                 return False
             self._stamp = stamp
             before, self._pem = self._pem, self._read()
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the files hold, the old certificate serves and is followed
+            if isinstance(error, OSError):
+                self._stamp = None
             log.error("tls.not_renewed", error=type(error).__name__)
             return False
         log.info("tls.renewed")
         return before != self._pem
 
     def bring(self, context: ssl.SSLContext) -> None:
-        """Let new connections of a TLS context have the newest certificate, if there is a new one."""
-        if self.renew():
-            context.load_cert_chain(self.files.certificate, self.files.key)
+        """Let new connections of a TLS context have the newest certificate, if it has another one."""
+        self.renew()
+        if self._pem == self._brought:
+            return
+        try:
+            _load(context, self._pem)
+        except OSError as error:
+            log.error("tls.not_renewed", error=type(error).__name__)
+        else:
+            self._brought = self._pem
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
         return self._configuration() if self.renew() else None
@@ -82,11 +94,27 @@ class ServedCertificate:
     def _read(self) -> _Pem:
         certificate, key = self.files.certificate.read_bytes(), self.files.key.read_bytes()
         authorities = None if self.files.client_ca is None else self.files.client_ca.read_bytes()
-        served = x509.load_pem_x509_certificates(certificate)[0].public_key()
-        ours = load_pem_private_key(key, password=None).public_key()
+        pem = _Pem(certificate, key, authorities)
+        try:
+            self._check(pem)
+        except (TypeError, UnsupportedAlgorithm, ssl.SSLError) as error:
+            raise ValueError(f"{self.files.key} is encrypted, or of a kind that is not served: {error}") from error
+        return pem
+
+    def _check(self, pem: _Pem) -> None:
+        served = x509.load_pem_x509_certificates(pem.certificate)[0].public_key()
+        ours = load_pem_private_key(pem.key, password=None).public_key()
         form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         if served.public_bytes(*form) != ours.public_bytes(*form):
             raise ValueError(f"{self.files.key} is not the key of {self.files.certificate}")
-        if authorities is not None:
-            x509.load_pem_x509_certificates(authorities)
-        return _Pem(certificate, key, authorities)
+        if pem.client_ca is not None:
+            x509.load_pem_x509_certificates(pem.client_ca)
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pem)
+
+
+def _load(context: ssl.SSLContext, pem: _Pem) -> None:
+    """Give a context what was read; it takes files only, and this one is in memory. Raises OSError."""
+    with os.fdopen(os.memfd_create("certificate"), "wb") as file:
+        file.write(pem.key + b"\n" + pem.certificate)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
