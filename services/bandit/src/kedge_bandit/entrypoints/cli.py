@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from kedge_bandit.entrypoints.printing import KedgeGroup
+from kedge_bandit.entrypoints.printing import KedgeGroup, with_plain_flags
 
 COMMANDS = {
     "serve": "serve:serve",
@@ -50,8 +50,8 @@ class Kedge(KedgeGroup):
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(add_completion=False)
             alone.command(cmd_name)(found)
-            return typer.main.get_command(alone)
-        group = typer.main.get_command(found)
+            return with_plain_flags(typer.main.get_command(alone), ctx)
+        group = typer.main.get_group(found)
         group.name = cmd_name
         return group
 

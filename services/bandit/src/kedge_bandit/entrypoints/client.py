@@ -22,6 +22,7 @@ OPERATOR_KEY_FILE = "operator.key"
 SECONDS = 60.0
 LONG_SECONDS = 3600.0
 _MAX_BYTES = 64 * 1024 * 1024
+_MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,19 @@ class ClientSettings:
 
 
 def default_address() -> str:
-    """Find the server that the same environment would start: KEDGE_HOST and KEDGE_PORT, or their defaults."""
-    return f"{os.environ.get('KEDGE_HOST', '127.0.0.1')}:{os.environ.get('KEDGE_PORT', '50051')}"
+    """Find the server that the same environment would start: KEDGE_HOST and KEDGE_PORT, or their defaults.
+
+    Raises:
+        SettingRefused: KEDGE_PORT is no port.
+    """
+    port = os.environ.get("KEDGE_PORT", "50051")
+    if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
+        raise SettingRefused(f"setting KEDGE_PORT: {port!r} is no port, write a number from 1 to {_MAX_PORT}")
+    return f"{os.environ.get('KEDGE_HOST', '127.0.0.1')}:{port}"
 
 
 def read_client_settings() -> ClientSettings:
-    """Read the environment; quick, because the kill switch waits for it."""
+    """Read the environment; quick, because the kill switch waits for it. Raises SettingRefused."""
     return ClientSettings(
         address=os.environ.get("KEDGE_ADDRESS") or default_address(),
         key=os.environ.get("KEDGE_KEY", ""),
@@ -58,6 +66,10 @@ def read_client_settings() -> ClientSettings:
         certificate=os.environ.get("KEDGE_CERTIFICATE", ""),
         certificate_key=os.environ.get("KEDGE_CERTIFICATE_KEY", ""),
     )
+
+
+class SettingRefused(Exception):
+    """Say which setting of the command line cannot be used, and why."""
 
 
 class NoKey(Exception):
@@ -86,7 +98,7 @@ class Client:
 
 @contextmanager
 def connected() -> Iterator[Client]:
-    """Open a channel to the server. Raises NoKey."""
+    """Open a channel to the server. Raises NoKey, SettingRefused."""
     settings = read_client_settings()
     key = settings.key or _operator_key(settings.data_dir / OPERATOR_KEY_FILE)
     with _channel(settings) as channel:
@@ -105,9 +117,18 @@ def _channel(settings: ClientSettings) -> grpc.Channel:
     options = (("grpc.max_receive_message_length", _MAX_BYTES),)
     if not settings.ca:
         return grpc.insecure_channel(settings.address, options=options)
-    own = [Path(name).read_bytes() if name else None for name in (settings.certificate_key, settings.certificate)]
-    credentials = grpc.ssl_channel_credentials(Path(settings.ca).read_bytes(), *own)
+    ca = _pem("KEDGE_CA", settings.ca)
+    key = _pem("KEDGE_CERTIFICATE_KEY", settings.certificate_key)
+    certificate = _pem("KEDGE_CERTIFICATE", settings.certificate)
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
     return grpc.secure_channel(settings.address, credentials, options=options)
+
+
+def _pem(setting: str, path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError as error:
+        raise SettingRefused(f"setting {setting}: {path} cannot be read ({error.strerror})") from error
 
 
 def _operator_key(path: Path) -> str:

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from kedge_bandit.adapters.grpc.status import reason_of
 from kedge_bandit.domain.errors import KedgeError
-from kedge_bandit.entrypoints.client import NoKey, read_client_settings
+from kedge_bandit.entrypoints.client import NoKey, SettingRefused, read_client_settings
 from kedge_bandit.entrypoints.policy_file import FileRefused
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -95,20 +95,28 @@ def one_sentence() -> Iterator[None]:
         raise _ended(*_refusal(error)) from error
     except KedgeError as error:
         raise _ended(str(error), error.reason) from error
-    except (NoKey, FileRefused, FailedCheck) as error:
+    except (NoKey, SettingRefused, FileRefused, FailedCheck) as error:
         raise _ended(str(error)) from error
 
 
 def _refusal(error: Any) -> tuple[str, str]:
     reason = reason_of(error)
     if reason == "UNAVAILABLE":
-        return (
-            f"no server answers at {read_client_settings().address}: start it with `kedge serve`, or set KEDGE_ADDRESS",
-            reason,
-        )
+        return _no_answer(error.details() or ""), reason
     if reason == "DEADLINE_EXCEEDED":
         return "the server did not answer in time: ask again", reason
     return error.details() or "the server gave no reason", reason
+
+
+def _no_answer(details: str) -> str:
+    """Say what to do where nothing answers; a port that takes connections and no calls is often one under TLS."""
+    settings = read_client_settings()
+    if "refused" in details:
+        return f"no server answers at {settings.address}: start it with `kedge serve`, or set KEDGE_ADDRESS"
+    tls = "unset KEDGE_CA if it is not under TLS" if settings.ca else "set KEDGE_CA if the server is under TLS"
+    if settings.ca:
+        tls += ", name the authority of its certificate if it is, and bring a certificate where it demands one"
+    return f"no call goes through to {settings.address}: {tls}; or set KEDGE_ADDRESS, or start `kedge serve`"
 
 
 def _ended(sentence: str, reason: str = "") -> typer.Exit:
@@ -125,3 +133,25 @@ class KedgeGroup(TyperGroup):
         """Run the command that was named."""
         with one_sentence():
             return super().invoke(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Find a command of the group; None where there is none of that name."""
+        return with_plain_flags(super().get_command(ctx, cmd_name), ctx)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Give --help."""
+        return _plain(super().get_help_option(ctx))
+
+
+def with_plain_flags(command: Any, ctx: Any) -> Any:
+    """Leave the type out of a command's flags in its help: they take no value."""
+    if command is not None and ctx is not None:
+        for option in (*command.params, command.get_help_option(ctx)):
+            _plain(option)
+    return command
+
+
+def _plain(option: Any) -> Any:
+    if getattr(option, "is_flag", False):
+        option.metavar = ""
+    return option

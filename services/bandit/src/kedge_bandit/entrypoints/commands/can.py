@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from kedge_bandit.adapters.grpc.can import can, permission_of
-from kedge_bandit.domain.principal import Role
+from kedge_bandit.adapters.grpc.permissions import PERMISSIONS, ROUTES
+from kedge_bandit.domain.principal import Permission, Role
 from kedge_bandit.entrypoints.printing import JsonFlag, answer
 
 Who = Annotated[
@@ -27,10 +28,7 @@ def may(
 ) -> None:
     """Say yes or no with the reason, from the tables that the servers check with; ends with 1 for no."""
     name, _, tenant = who.partition("@")
-    try:
-        role, permission = Role(name.upper()), permission_of(action)
-    except (ValueError, KeyError) as error:
-        raise typer.BadParameter(f"{error.args[0]} is no role, RPC, route or permission") from error
+    role, permission = _role(name), _permission(action)
     if not tenant and role is not Role.OPERATOR:
         raise typer.BadParameter(f"say in which tenant: {name}@TENANT")
     verdict = can(role, tenant or "*", permission, what, is_person=not program)
@@ -39,3 +37,19 @@ def may(
     answer(found, lambda out: out.print(said, highlight=False), as_json=as_json)
     if not verdict.may:
         raise typer.Exit(1)
+
+
+def _role(name: str) -> Role:
+    try:
+        return Role(name.upper())
+    except ValueError as error:
+        roles = ", ".join(role.lower() for role in Role)
+        raise typer.BadParameter(f"{name} is no role: choose one of {roles}") from error
+
+
+def _permission(action: str) -> Permission | None:
+    try:
+        return permission_of(action)
+    except KeyError as error:
+        names = ", ".join((*Permission, *(name.rpartition("/")[2] for name in PERMISSIONS), *ROUTES))
+        raise typer.BadParameter(f"{action} is no permission, RPC or route: choose one of {names}") from error

@@ -3,11 +3,15 @@
 import uuid
 from typing import Annotated, Any
 
+import grpc
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kedge.bandit.v1 import decision_pb2, decision_service_pb2, policy_service_pb2
+from kedge.bandit.v1 import decision_pb2, decision_service_pb2, policy_pb2, policy_service_pb2
+from kedge_bandit.adapters.grpc.status import reason_of
+from kedge_bandit.domain.errors import PermissionDenied
+from kedge_bandit.domain.principal import GRANTS, Permission, Role
 from kedge_bandit.entrypoints.client import Client, connected
 from kedge_bandit.entrypoints.documents import document_of, enum_text
 from kedge_bandit.entrypoints.printing import JsonFlag, PolicyName, TenantName, answer, table
@@ -55,7 +59,7 @@ def _context(client: Client, name: str, features: list[str]) -> decision_pb2.Con
     context = decision_pb2.Context()
     if not features:
         return context
-    policy = client.call(client.policies.GetPolicy, policy_service_pb2.GetPolicyRequest(name=name)).policy
+    policy = _policy(client, name)
     numeric = {feature.name for feature in policy.features if feature.WhichOneof("kind") == "numeric"}
     for pair in features:
         feature, equals, value = pair.partition("=")
@@ -69,6 +73,22 @@ def _context(client: Client, name: str, features: list[str]) -> decision_pb2.Con
         except ValueError as error:
             raise typer.BadParameter(f"--set {pair}: {feature} is a number") from error
     return context
+
+
+def _policy(client: Client, name: str) -> policy_pb2.Policy:
+    """Read the policy. Raises PermissionDenied that says why a command which decides has to read."""
+    try:
+        found = client.call(client.policies.GetPolicy, policy_service_pb2.GetPolicyRequest(name=name))
+    except grpc.RpcError as error:
+        if reason_of(error) != "PERMISSION_DENIED":
+            raise
+        able = " or ".join(role for role in Role if {Permission.READ, Permission.DECIDE} <= GRANTS[role])
+        raise PermissionDenied(
+            "--set reads the policy first, for what its features are, and this key may not read: "
+            f"use a key of role {able}, or leave --set out"
+        ) from error
+    policy: policy_pb2.Policy = found.policy
+    return policy
 
 
 def _show_decision(out: Console, made: Any, episode_id: str) -> None:

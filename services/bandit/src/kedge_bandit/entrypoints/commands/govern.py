@@ -2,10 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
+import grpc
 import typer
 
 from kedge.bandit.v1 import governance_service_pb2, policy_pb2
-from kedge_bandit.entrypoints.client import connected
+from kedge_bandit.adapters.grpc.status import reason_of
+from kedge_bandit.domain.errors import IllegalTransition
+from kedge_bandit.entrypoints.client import Client, connected
 from kedge_bandit.entrypoints.documents import document_of, enum_text
 from kedge_bandit.entrypoints.printing import Because, JsonFlag, answer
 
@@ -46,7 +49,14 @@ def unfreeze(
     choice = governance_service_pb2.QuarantineChoice.Value(f"QUARANTINE_CHOICE_{quarantine.upper()}")
     with connected() as client:
         request = governance_service_pb2.UnfreezeRequest(name=name, because=because, quarantine=choice)
-        modes = client.call(client.governance.Unfreeze, request)
+        try:
+            modes = client.call(client.governance.Unfreeze, request)
+        except grpc.RpcError as error:
+            if reason_of(error) == "ILLEGAL_TRANSITION":
+                _refuse_held(name, _modes(client, name))
+            raise
+        if modes.mode != modes.effective_mode:
+            modes = _modes(client, name)
     _answer(name, modes, as_json=as_json)
 
 
@@ -69,8 +79,29 @@ def mode(
                 name=name, mode=policy_pb2.Mode.Value(f"MODE_{wanted.upper()}"), because=because
             )
             client.call(client.governance.SetMode, request)
-        modes = client.call(client.governance.GetMode, governance_service_pb2.GetModeRequest(name=name))
+        modes = _modes(client, name)
     _answer(name, modes, as_json=as_json)
+
+
+def _modes(client: Client, name: str) -> Any:
+    return client.call(client.governance.GetMode, governance_service_pb2.GetModeRequest(name=name))
+
+
+def _refuse_held(name: str, modes: Any) -> None:
+    """Raise IllegalTransition where it is a level above that stands still, not the one that was named."""
+    own, effective = (enum_text(policy_pb2.Mode.DESCRIPTOR, number) for number in (modes.mode, modes.effective_mode))
+    if way_out := _way_out(name, effective, modes.decided_by):
+        raise IllegalTransition(f"{name} is {own} and not frozen itself, {modes.decided_by} is{way_out}")
+
+
+def _way_out(name: str, effective: str, by: str) -> str:
+    """Name the command that ends a freeze which a level above holds; empty where there is none.
+
+    >>> _way_out("tenants/acme/policies/support", "FROZEN", "tenant")
+    ': `kedge unfreeze acme` ends that'
+    """
+    places = {"global": "--everything", "tenant": name.split("/")[1] if "/" in name else ""}
+    return f": `kedge unfreeze {places[by]}` ends that" if effective == "FROZEN" and by in places else ""
 
 
 def _name(tenant: str, policy: str, *, everything: bool) -> str:
@@ -88,5 +119,5 @@ def _answer(name: str, modes: Any, *, as_json: bool) -> None:
     by = getattr(modes, "decided_by", "")
     line = f"{name} is {own}"
     if own != effective:
-        line += f", effectively {effective}" + (f", by {by}" if by else "")
+        line += f", effectively {effective}" + (f", by {by}" if by else "") + _way_out(name, effective, by)
     answer({"name": name, **document_of(modes)}, lambda out: out.print(line, highlight=False), as_json=as_json)
