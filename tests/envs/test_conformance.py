@@ -214,6 +214,19 @@ def test_no_json_object_whatever_breaks_an_episode(name: str, data: st.DataObjec
 
 
 @every_ground
+def test_an_observation_says_why_the_last_action_did_nothing(name: str) -> None:
+    ground = load(name)
+    task = next(iter(ground.TASKS))
+    episode = ground.start(task, SEED)
+    policy = ground.policy(ground.ORACLE, task, SEED)
+    assert not episode.observe()[ground.REFUSAL]
+    episode.step({"action_type": "no such action"})
+    assert episode.observe()[ground.REFUSAL]
+    episode.step(policy(episode.observe()))
+    assert not episode.observe()[ground.REFUSAL]
+
+
+@every_ground
 @settings(max_examples=of(60, 1_000))
 @given(text=st.text() | st.sampled_from(["", "{", "[" * 5000, '{"a":' * 3000, "null", "{}", '{"action_type": 3}']))
 def test_any_answer_of_a_model_is_an_action_or_becomes_a_refused_one(name: str, text: str) -> None:

@@ -1,8 +1,11 @@
 """Use `kedge-trainer envs` as a person and as a script would."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from kedge_trainer.adapters.environments import GROUNDS, load
 from kedge_trainer.domain.errors import ModelFailed, TrainerError, UnknownPolicy
-from kedge_trainer.entrypoints.cli import app
+from kedge_trainer.entrypoints.cli import app, main
 from tests.fixtures.openenv import Host
 
 every_ground = pytest.mark.parametrize("name", GROUNDS)
@@ -53,6 +56,36 @@ def test_evaluate_prints_a_table_and_writes_numbers_and_figures(name: str, tmp_p
     assert f"{grades[1]['mean']:.3f}" in done.stdout
 
 
+def test_results_go_exactly_where_it_is_said_whatever_dots_the_name_has(tmp_path: Path) -> None:
+    stem = tmp_path / "out/v1.2"
+    done = run("evaluate", "relocation_env", "--seeds", "1", "--plot", "--out", str(stem))
+    written = done.stdout.splitlines()[-1].removeprefix("written: ").split(", ")
+    assert written == [f"{stem}.json", f"{stem}.png", f"{stem}.svg"]
+    assert sorted(map(str, stem.parent.iterdir())) == written
+
+
+def test_results_of_splits_and_figures_of_other_runs_are_never_mixed_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("evaluate", "relocation_env", "--seeds", "1", "--plot")
+    run("evaluate", "relocation_env", "--seeds", "1", "--split", "dev")
+    held_out, dev = (f"relocation_env-generated-{split}" for split in ("test", "dev"))
+    found = tmp_path / "build/envs-results"
+    assert {file.name for file in found.iterdir()} == {f"{held_out}{kind}" for kind in (".json", ".png", ".svg")} | {
+        f"{dev}.json"
+    }
+    run("evaluate", "relocation_env", "--seeds", "2")
+    assert {file.name for file in found.iterdir()} == {f"{held_out}.json", f"{dev}.json"}
+
+
+def test_a_table_that_is_piped_keeps_each_metric_on_one_line(tmp_path: Path) -> None:
+    policies = [word for name in load("relocation_env").POLICIES for word in ("--policy", name)]
+    done = run("evaluate", "relocation_env", "--seeds", "2", *policies, "--out", str(tmp_path / "wide"))
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("grade ")]
+    assert line.count("(") == len(load("relocation_env").POLICIES)
+
+
 @every_ground
 def test_evaluate_plays_a_running_server_to_the_same_numbers(openenv_host: Host, name: str, tmp_path: Path) -> None:
     asked = ("evaluate", name, "--seeds", "4", "--split", "dev", "--policy", "random", "--json")
@@ -74,6 +107,55 @@ def test_play_asks_a_person_for_each_action_and_takes_nonsense() -> None:
     assert done.exit_code == 0
     assert "invalid_action" in done.stdout
     assert "success 0" in done.stdout
+
+
+@pytest.mark.parametrize("typed", ["quit\n", "", '{"action_type": "approve_hr"}\n'])
+def test_a_person_leaves_by_a_word_or_by_the_end_of_input(typed: str) -> None:
+    done = run("play", "relocation_env", typed=typed)
+    assert done.exit_code == 0
+    assert "quit" in done.stdout
+    assert done.stdout.splitlines()[-1] == "left before the end"
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run the whole command line and give the one sentence that it ends with."""
+
+    def complaint(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["kedge-trainer", "envs", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 1
+        [sentence] = capsys.readouterr().err.splitlines()
+        return sentence
+
+    return complaint
+
+
+FAULTS = {
+    "evaluate relocation_env --split tst": "UNKNOWN_SPLIT: there is no split 'tst'; choose one of test, train, dev",
+    "infer relocation_env --split tst": "UNKNOWN_SPLIT: there is no split 'tst'; choose one of test, train, dev",
+    "evaluate relocation_env --seeds 100001": "SPLIT_TOO_SMALL: split test has 100000 seeds, not 100001",
+    "evaluate fleet_oversight_env --task banking_faq --split train": "TASK_FOR_TESTING: task banking_faq",
+    "infer fleet_oversight_env --task banking_faq --split dev": "TASK_FOR_TESTING: task banking_faq",
+    "play fleet_oversight_env --task banking_faq": "TASK_FOR_TESTING: task banking_faq",
+    "play relocation_env --seed -1": "SEED_OUT_OF_SPLIT: split train has seeds 0 to 999999 by index, not -1",
+    "play relocation_env --seed 2000001": "SEED_OUT_OF_SPLIT: split train has seeds 0 to 999999 by index, not 2000001",
+    "play moon_env": "UNKNOWN_ENVIRONMENT: ",
+    "evaluate relocation_env --seeds 1 --out /dev/null/found": "CANNOT_WRITE: /dev/null",
+    "evaluate relocation_env --seeds 1 --url http://127.0.0.1:99999": "SERVER_REFUSED: ",
+    "evaluate relocation_env --seeds 1 --url nowhere": "SERVER_REFUSED: ",
+    "serve relocation_env --port 99999": "CANNOT_SERVE: 99999 is no port; choose one from 1 to 65535",
+    "serve relocation_env --port 0": "CANNOT_SERVE: 0 is no port",
+    "serve relocation_env --python /nosuch/python": "CANNOT_SERVE: /nosuch/python is no Python that runs (No such file",
+    "serve relocation_env --python /": "CANNOT_SERVE: / is no Python that runs (Permission denied",
+    "serve relocation_env": "NOT_INSTALLED: there is no openenv",
+}
+
+
+@pytest.mark.parametrize("words", FAULTS)
+def test_what_cannot_be_done_is_one_sentence(refused: Callable[..., str], words: str) -> None:
+    assert refused(*words.split()).startswith(FAULTS[words])
 
 
 def test_what_does_not_exist_is_refused_by_name() -> None:
@@ -118,7 +200,7 @@ def test_infer_plays_a_model_from_its_own_transcript_and_prints_its_lines() -> N
     assert lines[0] == "START task=easy env=relocation_env model=tiny seed=2000000"
     assert lines[1].startswith('STEP n=1 action={"action_type":"approve_hr","target":""} reward=0.')
     assert "unreadable" in lines[2]
-    assert lines[-2].endswith("done=true error=null")
+    assert "done=true error=there is no such action" in lines[-2]
     assert lines[-1].startswith("END success=false steps=20 score=0.05")
     assert [len(one["messages"]) for one in asked] == [2 * n for n in range(1, 21)]  # type: ignore[arg-type]
     assert "reward" not in json.dumps(asked)
@@ -130,7 +212,37 @@ def test_a_model_that_does_not_answer_is_an_error_and_no_action() -> None:
         run("infer", "relocation_env", env={"API_BASE_URL": "http://127.0.0.1:9"})
 
 
-def test_serve_says_what_it_needs_where_openenv_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
-    done = run("serve", "relocation_env")
-    assert done.exit_code == 1
-    assert "openenv" in capfd.readouterr().err + done.output
+@every_ground
+def test_a_refused_answer_of_a_model_is_printed_with_the_reason(name: str) -> None:
+    with model(["I am not sure."]) as (url, _):
+        done = run("infer", name, env={"API_BASE_URL": url})
+    steps = [line for line in done.stdout.splitlines() if line.startswith("STEP ")]
+    assert steps
+    assert all(" error=" in line and not line.endswith("error=null") for line in steps)
+
+
+def test_a_model_at_no_address_is_one_sentence(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("http://127.0.0.1:9", "http://[::1", "nowhere", "http://127.0.0.1:99999"):
+        monkeypatch.setenv("API_BASE_URL", address)
+        assert refused("infer", "relocation_env").startswith(f"MODEL_FAILED: the model at {address} gave no answer")
+
+
+def test_serve_says_how_to_get_openenv(refused: Callable[..., str]) -> None:
+    sentence = refused("serve", "relocation_env")
+    assert "`make envs`" in sentence
+    assert "kedge-relocation-env[server]" in sentence
+
+
+def test_serve_becomes_the_server_so_that_who_stops_the_command_stops_the_server(tmp_path: Path) -> None:
+    python = tmp_path / "python"  # has everything, and its server tells its process and how it was asked
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$$ $KEDGE_ENV_HELD_OUT $*"\nexec sleep 600\n')
+    python.chmod(0o755)
+    words = ["envs", "serve", "relocation_env", "--python", str(python), "--port", "7000", "--held-out"]
+    command = [sys.executable, "-m", "kedge_trainer.entrypoints.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        told = server.stdout.readline()
+        server.terminate()
+        assert server.stdout.read() == ""
+    assert told == f"{server.pid} 1 -m relocation_env.server.app --host 127.0.0.1 --port 7000\n"
+    assert server.returncode == -signal.SIGTERM

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kedge_trainer.adapters.environments import GROUNDS, for_training, load
 from kedge_trainer.application.evaluate import seeds_of
-from kedge_trainer.domain.errors import SeedOutOfSplit, UnknownEnvironment, UnknownTask
-from kedge_trainer.domain.held_out import SEEDS, TEST, held_out_seed
+from kedge_trainer.domain.errors import SeedOutOfSplit, SplitTooSmall, UnknownEnvironment, UnknownSplit, UnknownTask
+from kedge_trainer.domain.held_out import SEEDS, TEST
 from kedge_trainer.domain.splits import RANGES, TrainingSplit, seed_of
 
 
@@ -28,10 +28,17 @@ def test_no_index_of_a_training_split_reaches_another_split(split: TrainingSplit
             seed_of(split, index)
 
 
-@pytest.mark.parametrize("index", [-1, len(SEEDS)])
-def test_the_test_split_ends_too(index: int) -> None:
-    with pytest.raises(SeedOutOfSplit):
-        held_out_seed(index)
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_evaluation_takes_no_more_seeds_than_a_split_has(split: str) -> None:
+    size = len(load("relocation_env").SPLITS[split])
+    assert seeds_of(split, size)[-1] == load("relocation_env").SPLITS[split][-1]
+    with pytest.raises(SplitTooSmall, match=f"{size} seeds, not {size + 1}"):
+        seeds_of(split, size + 1)
+
+
+def test_evaluation_knows_three_splits() -> None:
+    with pytest.raises(UnknownSplit, match="test, train, dev"):
+        seeds_of("tst", 1)
 
 
 @pytest.mark.parametrize("name", GROUNDS)

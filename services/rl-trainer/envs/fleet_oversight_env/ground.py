@@ -21,8 +21,8 @@ from fleet_oversight_env.telemetry import deploy
 
 __all__ = [
     "ACTION_SCHEMA", "CANARIES", "FLOOR_GAP", "FLOOR_TASK", "MAXIMUM", "METRICS", "NAME", "ORACLE", "POLICIES", "PORT",
-    "PRIVILEGED", "SPLITS", "SUMMARY", "TASKS", "TEST_ONLY", "VERSION", "Twin", "features", "instructions", "mask",
-    "numbered", "parse", "policy", "render", "replay_batch", "start", "twins",
+    "PRIVILEGED", "REFUSAL", "SPLITS", "SUMMARY", "TASKS", "TEST_ONLY", "VERSION", "Twin", "features", "instructions",
+    "mask", "numbered", "parse", "policy", "render", "replay_batch", "start", "twins",
 ]  # fmt: skip
 
 NAME = "fleet_oversight_env"
@@ -52,6 +52,7 @@ CANARIES: Mapping[str, float] = MappingProxyType(
     }
 )
 METRICS = ("grade", "detection", "false_positives", "oversight", "return", "plan", "invalid", "breaches")
+REFUSAL = "error"
 
 
 def start(task: str, seed: int) -> Episode:

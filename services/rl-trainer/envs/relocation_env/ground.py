@@ -14,8 +14,8 @@ from relocation_env.scenarios import BLIND, GENERATED, SPLITS, Event, case_of
 
 __all__ = [
     "ACTION_SCHEMA", "CANARIES", "FLOOR_GAP", "FLOOR_TASK", "MAXIMUM", "METRICS", "NAME", "ORACLE", "POLICIES", "PORT",
-    "PRIVILEGED", "SPLITS", "SUMMARY", "TASKS", "TEST_ONLY", "VERSION", "Twin", "features", "instructions", "mask",
-    "numbered", "parse", "policy", "render", "start", "twins",
+    "PRIVILEGED", "REFUSAL", "SPLITS", "SUMMARY", "TASKS", "TEST_ONLY", "VERSION", "Twin", "features", "instructions",
+    "mask", "numbered", "parse", "policy", "render", "start", "twins",
 ]  # fmt: skip
 
 NAME = "relocation_env"
@@ -45,6 +45,7 @@ CANARIES: Mapping[str, float] = MappingProxyType(
     {"empty": 0.01, "repeat": 0.01, "finalizer": 0.01, "approver": 0.25, "collector": 0.35, "setter": 0.25}
 )
 METRICS = ("grade", "success", "steps", "steps_over_optimum", "return", "violations", "junk", "invalid")
+REFUSAL = "last_action_error"
 
 ACTION_SCHEMA: Mapping[str, object] = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import cast
 
 from kedge_trainer.application.ports import Episode, Ground
-from kedge_trainer.domain.errors import UnknownEnvironment, UnknownTask
+from kedge_trainer.domain.errors import NotInstalled, UnknownEnvironment, UnknownTask
 from kedge_trainer.domain.splits import TrainingSplit, seed_of
 
 GROUNDS: Mapping[str, str] = MappingProxyType(
@@ -24,10 +24,25 @@ def load(name: str) -> Ground:
 
     Raises:
         UnknownEnvironment: the registry has no such name.
+        NotInstalled: its distribution is missing.
     """
     if name not in GROUNDS:
         raise UnknownEnvironment(name, GROUNDS)
-    return cast("Ground", import_module(GROUNDS[name]))
+    try:
+        return cast("Ground", import_module(GROUNDS[name]))
+    except ModuleNotFoundError as missing:
+        if missing.name != name:
+            raise
+        raise NotInstalled(name, f"install {distribution(name)}") from missing
+
+
+def distribution(name: str) -> str:
+    """Name what is installed to have an environment.
+
+    >>> distribution("relocation_env")
+    'kedge-relocation-env'
+    """
+    return f"kedge-{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def draw(evaluations: Sequence[Evaluation], stem: Path) -> list[Path]:
         panel.set_title(metric.replace("_", " "), fontsize=9)
         panel.tick_params(labelsize=8)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    files = [Path(f"{stem}.png"), Path(f"{stem}.svg")]
     for file in files:
         figure.savefig(file)
     return files

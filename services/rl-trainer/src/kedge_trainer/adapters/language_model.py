@@ -37,5 +37,5 @@ class ChatModel:
             answer = httpx.post(address, json=asked, headers=headers, timeout=self.timeout_s)
             answer.raise_for_status()
             return str(answer.json()["choices"][0]["message"]["content"] or "")
-        except (httpx.HTTPError, ValueError, LookupError, TypeError) as failure:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as failure:
             raise ModelFailed(self.url, str(failure) or type(failure).__name__) from failure

@@ -120,7 +120,7 @@ def session(url: str) -> Iterator[Session]:
     address = url.replace("http", "ws", 1).rstrip("/") + "/ws"
     try:
         socket = connect(address, open_timeout=WAIT, max_size=None)
-    except (OSError, WebSocketException) as failure:
+    except (OSError, WebSocketException, ValueError) as failure:
         raise ServerRefused(url, str(failure)) from failure
     with socket:
         yield Session(url, socket)
@@ -149,7 +149,7 @@ def _over_http(method: str, url: str, path: str, body: Json | None) -> object:
         answer = httpx.request(method, url.rstrip("/") + path, json=body, timeout=WAIT)
         answer.raise_for_status()
         found: object = answer.json()
-    except (httpx.HTTPError, ValueError) as failure:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as failure:
         raise ServerRefused(url + path, str(failure)) from failure
     return found
 

@@ -24,7 +24,9 @@ def as_json(evaluation: Evaluation) -> dict[str, object]:
     }
 
 
-def write_json(evaluations: Sequence[Evaluation], file: Path) -> None:
-    """Write evaluations to a file, its folder made."""
+def write_json(evaluations: Sequence[Evaluation], stem: Path) -> Path:
+    """Write `<stem>.json`, its folder made, and give its name; a stem may have dots."""
+    file = Path(f"{stem}.json")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps([as_json(one) for one in evaluations], indent=1) + "\n", encoding="utf-8")
+    return file

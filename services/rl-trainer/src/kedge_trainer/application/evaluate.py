@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kedge_trainer.application.ports import Episode, Ground, Policy
-from kedge_trainer.domain.errors import UnknownPolicy, UnknownTask
-from kedge_trainer.domain.held_out import TEST, held_out_seed
+from kedge_trainer.domain.errors import SplitTooSmall, TaskForTesting, UnknownPolicy, UnknownSplit, UnknownTask
+from kedge_trainer.domain.held_out import SEEDS, TEST
 from kedge_trainer.domain.interval import Interval, bootstrap
-from kedge_trainer.domain.splits import TrainingSplit, seed_of
+from kedge_trainer.domain.splits import RANGES
 
 HELD_OUT = TEST
 """The split that a result is reported on."""
@@ -47,12 +47,32 @@ def play_out(episode: Episode, policy: Policy) -> Mapping[str, float]:
 def seeds_of(split: str, count: int) -> list[int]:
     """Give the first seeds of a split, the test split included.
 
+    Raises:
+        UnknownSplit: there is no such split.
+        SplitTooSmall: it has fewer seeds.
+
     >>> seeds_of("test", 2), seeds_of("dev", 1)
     ([2000000, 2000001], [1000000])
     """
-    if split == TEST:
-        return [held_out_seed(index) for index in range(count)]
-    return [seed_of(TrainingSplit(split), index) for index in range(count)]
+    splits = {TEST: SEEDS, **{str(name): seeds for name, seeds in RANGES.items()}}
+    if split not in splits:
+        raise UnknownSplit(split, splits)
+    if count > len(splits[split]):
+        raise SplitTooSmall(split, count, len(splits[split]))
+    return list(splits[split][:count])
+
+
+def allow(ground: Ground, task: str, split: str) -> None:
+    """Let a task be played on the seeds of a split.
+
+    Raises:
+        UnknownTask: the environment has no such task.
+        TaskForTesting: the task is for testing alone, and the split is another.
+    """
+    if task not in ground.TASKS:
+        raise UnknownTask(task, ground.TASKS)
+    if task in ground.TEST_ONLY and split != TEST:
+        raise TaskForTesting(task)
 
 
 def evaluate(
@@ -78,16 +98,15 @@ def evaluate(
 
     Raises:
         UnknownTask, UnknownPolicy: the environment has none of that name.
-        SeedOutOfSplit: the split has fewer seeds.
+        UnknownSplit, SplitTooSmall: there is no such split, or it has fewer seeds.
+        TaskForTesting: the task may not be played on that split.
     """
-    if task not in ground.TASKS:
-        raise UnknownTask(task, ground.TASKS)
+    seeds = seeds_of(split, episodes)
+    allow(ground, task, split)
     if policy not in ground.POLICIES:
         raise UnknownPolicy(policy, ground.POLICIES)
     begin = start or ground.start
-    played = [
-        play_out(begin(task, seed), ground.policy(policy, task, seed)) for seed in watch(seeds_of(split, episodes))
-    ]
+    played = [play_out(begin(task, seed), ground.policy(policy, task, seed)) for seed in watch(seeds)]
     values = {name: [float(one.get(name, float("nan"))) for one in played] for name in ground.METRICS}
     return Evaluation(
         environment=ground.NAME,

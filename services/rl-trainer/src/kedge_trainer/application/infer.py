@@ -15,13 +15,17 @@ SUCCESS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One step of the transcript."""
+    """One step of the transcript.
+
+    Attributes:
+        error: what was wrong with the action: its veto, why it did nothing, or both.
+    """
 
     number: int
     action: Mapping[str, object]
     reward: float
     over: bool
-    veto: str | None
+    error: str | None
 
 
 def infer(ground: Ground, task: str, seed: int, *, model: Model, watch: Callable[[Move], None]) -> Mapping[str, float]:
@@ -31,14 +35,16 @@ def infer(ground: Ground, task: str, seed: int, *, model: Model, watch: Callable
         ModelFailed: the model gave no answer.
     """
     episode = ground.start(task, seed)
+    seen = episode.observe()
     talk: list[Message] = [{"role": "system", "content": ground.instructions(task)}]
     number, over = 0, False
     while not over:
-        talk.append({"role": "user", "content": ground.render(episode.observe())})
+        talk.append({"role": "user", "content": ground.render(seen)})
         answer = model(talk)
         talk.append({"role": "assistant", "content": answer})
         action = ground.parse(answer)
         turn = episode.step(action)
-        number, over = number + 1, turn.terminated or turn.truncated
-        watch(Move(number=number, action=action, reward=turn.reward, over=over, veto=turn.veto))
+        seen, number, over = episode.observe(), number + 1, turn.terminated or turn.truncated
+        wrong = ": ".join(str(part) for part in (turn.veto, seen[ground.REFUSAL]) if part)
+        watch(Move(number=number, action=action, reward=turn.reward, over=over, error=wrong or None))
     return episode.metrics()

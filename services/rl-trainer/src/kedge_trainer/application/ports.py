@@ -117,6 +117,9 @@ class Ground(Protocol):
     METRICS: Sequence[str]
     """Keys of `Episode.metrics` for tables, most telling first."""
 
+    REFUSAL: str
+    """The field of an observation that says why the last action did nothing; null or empty if it did something."""
+
     ACTION_SCHEMA: Json
     """JSON schema of an action."""
 

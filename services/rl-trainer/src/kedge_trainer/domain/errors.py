@@ -4,7 +4,13 @@ TrainerError
 ├── UnknownEnvironment
 ├── UnknownTask
 ├── UnknownPolicy
+├── UnknownSplit
 ├── SeedOutOfSplit
+├── SplitTooSmall
+├── TaskForTesting
+├── NotInstalled
+├── CannotServe
+├── CannotWrite
 ├── ServerRefused
 └── ModelFailed
 """
@@ -46,14 +52,66 @@ class UnknownPolicy(_NotAmong):
     reason, kind = "UNKNOWN_POLICY", "policy"
 
 
+class UnknownSplit(_NotAmong):
+    """There is no such split."""
+
+    reason, kind = "UNKNOWN_SPLIT", "split"
+
+
 class SeedOutOfSplit(TrainerError):
-    """More was asked of a split than it has."""
+    """A split has no seed of that index."""
 
     reason = "SEED_OUT_OF_SPLIT"
 
     def __init__(self, split: str, index: int, size: int) -> None:
         self.split, self.index, self.size = split, index, size
         super().__init__(f"split {split} has seeds 0 to {size - 1} by index, not {index}")
+
+
+class SplitTooSmall(TrainerError):
+    """More seeds were asked of a split than it has."""
+
+    reason = "SPLIT_TOO_SMALL"
+
+    def __init__(self, split: str, asked: int, size: int) -> None:
+        self.split, self.asked, self.size = split, asked, size
+        super().__init__(f"split {split} has {size} seeds, not {asked}; ask for fewer")
+
+
+class TaskForTesting(TrainerError):
+    """A task that is for testing alone was to be played on other seeds."""
+
+    reason = "TASK_FOR_TESTING"
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        super().__init__(f"task {task} is for testing alone; play it by `evaluate` or `infer` on --split test")
+
+
+class NotInstalled(TrainerError):
+    """Something that a command needs is missing."""
+
+    reason = "NOT_INSTALLED"
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"there is no {what}; {remedy}")
+
+
+class CannotServe(TrainerError):
+    """An environment's server cannot be started as it was asked for."""
+
+    reason = "CANNOT_SERVE"
+
+
+class CannotWrite(TrainerError):
+    """Results found no place."""
+
+    reason = "CANNOT_WRITE"
+
+    def __init__(self, path: object, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"{path} cannot be written: {why}; choose another place with --out")
 
 
 class ServerRefused(TrainerError):

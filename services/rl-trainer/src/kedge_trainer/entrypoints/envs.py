@@ -1,12 +1,11 @@
 """`kedge-trainer envs`: list, describe, evaluate, play, serve and infer, for whatever is registered."""
 
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -14,10 +13,12 @@ import typer
 from kedge_trainer.adapters.environments import GROUNDS, load
 from kedge_trainer.adapters.openenv_client import session
 from kedge_trainer.adapters.reports import as_json, write_json
-from kedge_trainer.application.evaluate import HELD_OUT, Evaluation, evaluate, seeds_of
+from kedge_trainer.adapters.server_process import become_server
+from kedge_trainer.application.evaluate import HELD_OUT, Evaluation, allow, evaluate, seeds_of
 from kedge_trainer.application.infer import SUCCESS, Move, infer
 from kedge_trainer.application.ports import Ground
-from kedge_trainer.domain.errors import UnknownTask
+from kedge_trainer.domain.errors import CannotWrite, NotInstalled, UnknownTask
+from kedge_trainer.domain.splits import TrainingSplit, seed_of
 from kedge_trainer.entrypoints import show
 from kedge_trainer.entrypoints.playing import play_in_terminal
 from kedge_trainer.entrypoints.settings import model_from_environment
@@ -94,13 +95,13 @@ def evaluate_policies(
     url: Annotated[str | None, typer.Option(help="play on a running server instead of in this process")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="write PNG and SVG too")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="file stem of what is written; build/envs-results/NAME-TASK unless told")
+        Path | None, typer.Option(help="file stem of what is written; build/envs-results/NAME-TASK-SPLIT unless told")
     ] = None,
     as_document: Json = False,
 ) -> None:
     """Measure policies on held-out seeds: means with 95 % intervals, written as JSON."""
     ground = load(name)
-    chosen_task, stem = _task(ground, task), out or RESULTS / f"{name}-{_task(ground, task)}"
+    chosen_task, figures = _task(ground, task), _figures() if plot else None
     found: list[Evaluation] = []
     for one in policy or ["random", ground.ORACLE]:
         measure = partial(
@@ -112,14 +113,32 @@ def evaluate_policies(
             continue
         with session(url) as remote:
             found.append(measure(start=remote.start))
-    write_json(found, stem.with_suffix(".json"))
-    if plot:
-        import_module("kedge_trainer.adapters.figures").draw(found, stem)
+    written = _write(found, out, figures)
     if as_document:
         show.print_json([as_json(one) for one in found])
         return
     show.print_evaluations(found)
-    show.out.print(f"written: {stem}.json" + (f", {stem}.png, {stem}.svg" if plot else ""), highlight=False)
+    show.out.print(f"written: {', '.join(map(str, written))}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _figures() -> ModuleType:
+    try:
+        return import_module("kedge_trainer.adapters.figures")
+    except ModuleNotFoundError as missing:
+        raise NotInstalled(str(missing.name), "install kedge-trainer[plot], or leave out --plot") from missing
+
+
+def _write(found: list[Evaluation], out: Path | None, figures: ModuleType | None) -> list[Path]:
+    """Write what was found; figures of an earlier run under our own name go, since they would show other numbers."""
+    first = found[0]
+    stem = out or RESULTS / f"{first.environment}-{first.task}-{first.split}"
+    try:
+        if out is None:
+            for drawn in (Path(f"{stem}.png"), Path(f"{stem}.svg")):
+                drawn.unlink(missing_ok=True)
+        return [write_json(found, stem), *(figures.draw(found, stem) if figures else [])]
+    except OSError as failure:
+        raise CannotWrite(failure.filename or stem, failure.strerror or str(failure)) from failure
 
 
 @envs.command()
@@ -131,8 +150,10 @@ def play(
     policy: Annotated[str | None, typer.Option(help="let a policy play instead of asking for each action")] = None,
 ) -> None:
     """Step through one episode in the terminal."""
-    ground = load(name)
-    play_in_terminal(ground, _task(ground, task), seeds_of("train", seed + 1)[seed], policy)
+    ground, split = load(name), TrainingSplit.TRAIN
+    chosen = _task(ground, task)
+    allow(ground, chosen, split)
+    play_in_terminal(ground, chosen, seed_of(split, seed), policy)
 
 
 @envs.command()
@@ -147,10 +168,8 @@ def serve(
     held_out: Annotated[bool, typer.Option("--held-out", help="also play the test split: for evaluation only")] = False,
 ) -> None:
     """Serve an environment by the OpenEnv protocol until stopped."""
-    ground = load(name)
-    command = [python, "-m", f"{name}.server.app", "--host", host, "--port", str(port or ground.PORT)]
-    told = {"KEDGE_ENV_HELD_OUT": "1"} if held_out else {}
-    raise typer.Exit(subprocess.run(command, check=False, env={**os.environ, **told}).returncode)
+    asked = load(name).PORT if port is None else port
+    become_server(name, python=python, host=host, port=asked, held_out=held_out)
 
 
 @envs.command("infer")
@@ -163,8 +182,9 @@ def infer_with_model(
 ) -> None:
     """Let the model of API_BASE_URL, MODEL_NAME and HF_TOKEN play; prints START, STEP and END lines."""
     ground, model = load(name), model_from_environment()
-    chosen = _task(ground, task)
-    for seed in seeds_of(split, seeds):
+    chosen, to_play = _task(ground, task), seeds_of(split, seeds)
+    allow(ground, chosen, split)
+    for seed in to_play:
         show.out.print(f"START task={chosen} env={name} model={model.name} seed={seed}", highlight=False, markup=False)
         rewards: list[float] = []
         metrics = infer(ground, chosen, seed, model=model, watch=partial(_print_step, rewards))
@@ -178,5 +198,5 @@ def _print_step(rewards: list[float], move: Move) -> None:
     rewards.append(move.reward)
     action = json.dumps(dict(move.action), separators=(",", ":"))
     line = f"STEP n={move.number} action={action} reward={move.reward:.2f} done={str(move.over).lower()}"
-    line += f" error={move.veto or 'null'}"
+    line += f" error={move.error or 'null'}"
     show.out.print(line, highlight=False, markup=False, soft_wrap=True)

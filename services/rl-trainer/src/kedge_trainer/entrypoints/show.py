@@ -13,7 +13,10 @@ from kedge_trainer.application.evaluate import Evaluation
 from kedge_trainer.domain.errors import TrainerError
 from kedge_trainer.domain.interval import Interval
 
-out = Console()
+PIPE_WIDTH = 1_000
+"""Columns where no terminal says how many there are: a table that is piped stays in one piece."""
+
+out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True)
 
 
@@ -24,7 +27,7 @@ def print_json(value: object) -> None:
 
 def complain(failure: TrainerError) -> None:
     """Say what went wrong."""
-    err.print(f"{failure.reason}: {failure}", markup=False, highlight=False)
+    err.print(f"{failure.reason}: {failure}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
