@@ -8,8 +8,10 @@ import pytest
 
 from kedge_trainer.adapters.openenv_client import get, post
 from kedge_trainer.domain.errors import ServerRefused
+from relocation_env.client import connected
 from relocation_env.features import read
 from relocation_env.ground import start
+from relocation_env.models import RelocationAction
 from relocation_env.server.sessions import MOST, Sessions
 from tests.envs.relocation.play import played, solved
 from tests.fixtures.openenv import Host
@@ -52,3 +54,13 @@ def test_the_oldest_episode_goes_first_and_a_finished_one_stays_until_then() -> 
     kept.keep("one more", start("easy", 0))
     kept.keep("two more", start("easy", 0))
     assert (kept.find("first"), kept.find("0"), kept.find("1"), kept.count()) == (finished, None, None, MOST)
+
+
+def test_the_environments_own_client_plays_an_episode_to_its_end(url: str) -> None:
+    with connected(url) as client:
+        assert client.reset("easy", 0).steps_taken == 0
+        answers = [client.step(RelocationAction.model_validate(read(one))) for one in solved("easy")]
+        assert client.state().finished
+        with pytest.raises(RuntimeError, match="no task 'moon'"):
+            client.reset("moon", 0)
+    assert (answers[-1].done, answers[-1].metadata["grade"]) == (True, 0.95)

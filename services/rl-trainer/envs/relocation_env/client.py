@@ -1,30 +1,27 @@
 """Talk to a relocation server by the OpenEnv protocol, with the types of this environment and without OpenEnv."""
 
 import json
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
 from relocation_env.models import RelocationAction, RelocationObservation, RelocationState
 
 
+@contextmanager
+def connected(url: str) -> Iterator["RelocationClient"]:
+    """Hold a session with the server at an http(s) address; leaving the block ends it."""
+    with connect(url.replace("http", "ws", 1).rstrip("/") + "/ws") as socket:
+        yield RelocationClient(socket)
+
+
 class RelocationClient:
-    """One session; use it as a context manager."""
+    """One session over a socket that `connected` holds open."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url.replace("http", "ws", 1).rstrip("/") + "/ws"
-        self._socket: ClientConnection | None = None
-
-    def __enter__(self) -> Self:
-        self._socket = connect(self._url)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._socket is not None:
-            self._socket.close()
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
 
     def reset(self, task: str, seed: int) -> RelocationObservation:
         """Begin an episode."""
@@ -44,8 +41,6 @@ class RelocationClient:
         )
 
     def _ask(self, kind: str, data: dict[str, Any] | None) -> dict[str, Any]:
-        if self._socket is None:
-            raise RuntimeError("use the client as a context manager")
         self._socket.send(json.dumps({"type": kind} | ({"data": data} if data is not None else {})))
         answer: dict[str, Any] = json.loads(self._socket.recv())
         if answer["type"] == "error":
