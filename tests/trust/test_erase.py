@@ -1,5 +1,6 @@
 """Erasing a tenant, or one end user, leaves nothing that leads to them, and what was learned as it was."""
 
+import json
 import subprocess
 from collections.abc import Callable, Sequence
 
@@ -127,6 +128,34 @@ def test_an_end_user_is_erased_and_what_was_learned_stays(stack: Stack, two: tup
             assert after[cell] == pytest.approx((weight, reward), rel=1e-3)  # as of a moment later
         assert verified(services, KEPT)
         assert traces(stack.database_url, [others[0]]) != []
+
+
+@pytest.mark.parametrize("user", ['"', "a", "role", "1", "ADMIN", "core-app", "APPLY", "%", "support"])
+def test_an_id_that_stands_in_every_fact_by_chance_erases_none(stack: Stack, two: tuple[str, str], user: str) -> None:
+    facts = f"SELECT payload_hash FROM t_{KEPT}.audit_payload"
+    with stack.connect() as owner, stack.services(two[0]) as services:
+        before = set(owner.execute(facts).fetchall())
+        request = tenant_service_pb2.EraseTenantRequest(
+            name=f"tenants/{KEPT}", end_user_id=user, because="on their own wish"
+        )
+        assert services.tenants.EraseTenant(request).rows_erased == 0
+        assert before <= set(owner.execute(facts).fetchall())
+
+
+def test_facts_that_hold_the_id_go_and_those_that_hold_it_in_a_longer_text_stay(
+    stack: Stack, two: tuple[str, str]
+) -> None:
+    assert two
+    user, hashed = 'Zoë "Z"', rater_hash(TenantId(KEPT), 'Zoë "Z"')
+    gone = ({"who": user}, {"seen": {"by": ["nobody", user]}}, {"rater": hashed})
+    stay = ({"who": f"not {user}"}, {user: "as a name"})
+    with stack.connect() as owner, owner.transaction(force_rollback=True):
+        for payload in (*gone, *stay):
+            owner.execute(f"INSERT INTO t_{KEPT}.audit_payload VALUES (%s, %s)", (f"of {payload}", json.dumps(payload)))
+        found = owner.execute("SELECT control.erase_user(%s, %s, %s)", (KEPT, hashed, user)).fetchone()
+        assert found == (len(gone),)
+        left = owner.execute(f"SELECT payload_hash FROM t_{KEPT}.audit_payload WHERE payload_hash LIKE 'of %'")
+        assert set(left.fetchall()) == {(f"of {payload}",) for payload in stay}
 
 
 def test_a_reason_that_names_whom_it_erases_is_refused_since_it_stays(stack: Stack, two: tuple[str, str]) -> None:
