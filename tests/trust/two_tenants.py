@@ -51,14 +51,14 @@ class Walls:
 
 
 def state(stack: Stack, tenant: str) -> dict[str, str]:
-    """Hash every table of a tenant, and what the control schema holds of it."""
+    """Hash every table of a tenant, partitions as one, and what the control schema holds of it."""
     schema = f"t_{tenant}"
     hashed = "SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, '|' ORDER BY r::text)), '') FROM {} r"
     found: dict[str, str] = {}
     with stack.connect() as connection:
         tables = connection.execute(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relkind = 'r' ORDER BY 1",
+            " WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1",
             (schema,),
         ).fetchall()
         for (table,) in tables:

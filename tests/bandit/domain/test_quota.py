@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.errors import InvalidValue
-from kedge_bandit.domain.quota import MAX_RATE, Quota, QuotaExhausted, TokenBucket
+from kedge_bandit.domain.quota import MAX_RATE, MIN_RATE, Quota, QuotaExhausted, TokenBucket
 
 RATES = st.floats(0.1, 1000.0)
 PAUSES = st.lists(st.tuples(st.floats(0.0, 3.0), st.integers(1, 20)), min_size=1, max_size=60)
@@ -45,7 +45,7 @@ def test_a_batch_larger_than_the_burst_is_admitted_from_a_full_bucket_and_owed()
     assert bucket.take(1, now=0.0) == pytest.approx(49.1)
 
 
-@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf"), MAX_RATE * 2])
+@pytest.mark.parametrize("rate", [-1.0, 5e-324, MIN_RATE / 2, float("nan"), float("inf"), MAX_RATE * 2])
 def test_what_is_no_rate_is_refused(rate: float) -> None:
     with pytest.raises(InvalidValue):
         Quota(decisions_per_second=rate)

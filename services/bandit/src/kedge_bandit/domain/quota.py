@@ -1,13 +1,14 @@
 """Say how much one tenant may take of a replica: a bucket of tokens that fills at a rate, up to a second's worth."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar, Final
 
 from kedge_bandit.domain.errors import InvalidValue, KedgeError
 
 MAX_RATE: Final = 1_000_000.0
 """Largest rate, per second."""
+MIN_RATE: Final = 0.01
+"""Smallest rate that is one, per second: slower than that is a tenant that should be frozen or erased."""
 BURST_SECONDS: Final = 1.0
 """How long a tenant that was quiet may save up."""
 
@@ -40,8 +41,8 @@ class Quota:
         """Refuse what is no rate."""
         for name in ("decisions_per_second", "rows_per_second"):
             rate = getattr(self, name)
-            if not (isfinite(rate) and 0 <= rate <= MAX_RATE):
-                raise InvalidValue(name, f"{rate:g}", f"0 (no limit) to {MAX_RATE:g}")
+            if rate and not MIN_RATE <= rate <= MAX_RATE:  # nan is refused, too
+                raise InvalidValue(name, f"{rate:g}", f"0 (no limit), or {MIN_RATE:g} to {MAX_RATE:g}")
 
 
 @dataclass(slots=True)
