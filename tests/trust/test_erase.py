@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 import grpc
+import psycopg
 import pytest
 
 from kedge.bandit.v1 import (
@@ -219,3 +220,49 @@ def test_an_erasure_that_breaks_off_has_erased_nothing(stack: Stack, two: tuple[
             assert gone[0] > 0
             assert connection.execute("SELECT to_regclass(%s)", (f"t_{KEPT}.outcome",)).fetchone() == (None,)
         assert connection.execute(f"SELECT count(*) FROM t_{KEPT}.outcome").fetchone() == before
+
+
+def test_an_erasure_that_must_wait_gives_up_and_can_be_asked_for_again(stack: Stack, two: tuple[str, str]) -> None:
+    """Somebody reads the tenant for as long as they like; nobody else's learning may wait for them."""
+    with stack.connect() as reader, stack.services(two[0]) as services:
+        with reader.transaction():
+            reader.execute(f"SELECT 1 FROM t_{KEPT}.decision").fetchall()
+            request = tenant_service_pb2.EraseTenantRequest(name=f"tenants/{KEPT}", because="to try", confirm=KEPT)
+            assert refusal(lambda: services.tenants.EraseTenant(request)) == "STORE_UNAVAILABLE"
+        assert verified(services, KEPT)
+    with stack.connect() as owner, owner.transaction(force_rollback=True):
+        assert owner.execute("SELECT control.erase_tenant(%s, 'key:operator', 'to try')", (KEPT,)).fetchone()
+
+
+@pytest.mark.parametrize(
+    ("held", "call"),
+    [
+        (
+            f"SELECT pg_advisory_xact_lock(hashtext('kedge.create_tenant'), hashtext('t_{KEPT}'))",
+            f"SELECT control.erase_tenant('{KEPT}', 'key:operator', 'to try')",
+        ),
+        (f"LOCK TABLE t_{KEPT}.decision", f"SELECT control.erase_tenant('{KEPT}', 'key:operator', 'to try')"),
+        (f"LOCK TABLE t_{KEPT}.decision", f"SELECT control.erase_user('{KEPT}', 'hash', 'nobody')"),
+        (f"SELECT 1 FROM t_{KEPT}.fold_state FOR UPDATE", f"SELECT control.erase_user('{KEPT}', 'hash', 'nobody')"),
+    ],
+)
+def test_what_waits_for_a_writer_has_no_transaction_number_yet(
+    stack: Stack, two: tuple[str, str], held: str, call: str
+) -> None:
+    """Rows are folded up to the oldest transaction that has a number, those of all tenants."""
+    assert two
+    with stack.connect() as writer, stack.connect() as eraser, writer.transaction(), eraser.transaction():
+        writer.execute(held)
+        with pytest.raises(psycopg.errors.LockNotAvailable), eraser.transaction():
+            eraser.execute(call)
+        assert eraser.execute("SELECT pg_current_xact_id_if_assigned()").fetchone() == (None,)
+
+
+def test_no_function_that_erases_waits_long(stack: Stack, two: tuple[str, str]) -> None:
+    assert two
+    with stack.connect() as owner:
+        found = owner.execute(
+            "SELECT proname::text FROM pg_proc WHERE pronamespace = 'control'::regnamespace"
+            " AND 'lock_timeout=500ms' = ANY (proconfig) ORDER BY 1"
+        ).fetchall()
+    assert found == [("drop_month",), ("erase_tenant",), ("erase_user",)]

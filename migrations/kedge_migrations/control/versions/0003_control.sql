@@ -322,18 +322,21 @@ CREATE TRIGGER refuse_erased_name BEFORE INSERT ON control.tenant
     FOR EACH ROW EXECUTE FUNCTION control.refuse_erased_name();
 
 -- Remove everything of a tenant in one transaction; answers how many rows that were, for one that is erased already the
--- same number again, and null for a name that nobody had.
+-- same number again, and null for a name that nobody had. No tenant's rows are folded beyond the oldest transaction that
+-- has a number, and an exclusive lock takes one before it waits: so all locks come first, and are there within half a
+-- second or not at all. What takes longer, the counting, comes before them; rows that are written meanwhile go uncounted.
 CREATE FUNCTION control.erase_tenant(tenant_name text, by_actor text, reason text) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '20s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
 DECLARE
     hash text := encode(sha256(tenant_name::bytea), 'hex');
     place record;
     one text;
     counted bigint;
     total bigint := 0;
+    started timestamptz;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('kedge.create_tenant'), hashtext('t_' || replace(tenant_name, '-', '_')));
-    SELECT t.schema_name, t.role_name INTO place FROM control.tenant t WHERE t.name = tenant_name FOR UPDATE;
+    SELECT t.schema_name, t.role_name INTO place FROM control.tenant t WHERE t.name = tenant_name;
     IF NOT FOUND THEN
         SELECT e.rows_erased INTO total FROM control.erased_tenant e WHERE e.name_hash = hash;
         RETURN total;
@@ -341,10 +344,18 @@ BEGIN
     FOR one IN SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = place.schema_name AND c.relkind = 'r' ORDER BY 1
     LOOP
-        EXECUTE format('LOCK TABLE %I.%I IN ACCESS EXCLUSIVE MODE', place.schema_name, one);
         EXECUTE format('SELECT count(*) FROM %I.%I', place.schema_name, one) INTO counted;
         total := total + counted;
     END LOOP;
+    started := clock_timestamp();
+    FOR one IN SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = place.schema_name AND c.relkind IN ('p', 'r') ORDER BY c.relkind, 1   -- parents as readers do, first
+    LOOP
+        PERFORM set_config('lock_timeout', greatest(1,
+            500 - extract(epoch FROM clock_timestamp() - started) * 1000)::integer::text, true);
+        EXECUTE format('LOCK TABLE ONLY %I.%I IN ACCESS EXCLUSIVE MODE', place.schema_name, one);
+    END LOOP;
+    PERFORM 1 FROM control.tenant t WHERE t.name = tenant_name FOR UPDATE;
     INSERT INTO control.erased_tenant (name_hash, actor, because, rows_erased)
     VALUES (hash, replace(by_actor, tenant_name, '*'), reason, total);
     EXECUTE format('INSERT INTO control.erased_audit SELECT $1, audit_sequence, payload_hash, previous_hash, row_hash FROM %I.audit_event',
@@ -363,12 +374,13 @@ BEGIN
 END $$;
 
 -- Remove one end user of a tenant: what was said, asked and answered about their episodes goes; of the evidence only
--- numbers stay, under a name that leads nowhere. Answers how many rows that were. The worker waits meanwhile.
+-- numbers stay, under a name that leads nowhere. Answers how many rows that were. The worker waits meanwhile. All locks
+-- come first; it waits for none of them with a transaction number but for the last, the audit chain's.
 --
 -- An id is looked for as a whole value of an audit payload. No verb of today tells of an end user; what those tell of
 -- keys, policies and the rest may be the same text by chance ("1", "admin"), and is left alone.
 CREATE FUNCTION control.erase_user(tenant_name text, user_hash text, user_id text) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '20s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
 DECLARE
     place text;
     statement text;
@@ -383,7 +395,10 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
+    EXECUTE format('LOCK TABLE %1$I.episode, %1$I.episode_event, %1$I.decision, %1$I.outcome, %1$I.evidence, %1$I.unmatched,
+        %1$I.decision_key, %1$I.idempotency_key, %1$I.episode_count, %1$I.audit_payload IN ROW EXCLUSIVE MODE', place);
     EXECUTE format('SELECT 1 FROM %I.fold_state FOR UPDATE', place);
+    EXECUTE format('SELECT 1 FROM %I.audit_head FOR UPDATE', place);
     EXECUTE format('SELECT array_agg(e.policy), array_agg(e.episode_id) FROM (SELECT DISTINCT policy, episode_id FROM %I.episode_event
         WHERE trajectory ->> ''end_user'' = $1) e', place) INTO policies, episodes USING user_hash;
     policies := coalesce(policies, '{}');
@@ -440,9 +455,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
 $$;
 
 -- Let one month of a tenant go, after its evidence was folded into the snapshot in this very transaction or before. Refuses
--- while anything in it is not folded, not settled, or younger than the tenant keeps it. Answers the rows that went.
+-- while anything in it is not folded, not settled, or younger than the tenant keeps it. Answers the rows that went. The
+-- folding gave the transaction its number, so no wait may be long; the exclusive locks come last, that readers and writers
+-- of the tenant need not wait for the deleting.
 CREATE FUNCTION control.drop_month(tenant_name text, month date) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '5s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
 DECLARE
     place text;
     until timestamptz := (month + interval '1 month')::timestamp AT TIME ZONE 'UTC';

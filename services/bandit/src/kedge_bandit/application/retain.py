@@ -21,6 +21,7 @@ from kedge_bandit.domain.mode import policy_clock
 from kedge_bandit.domain.policy import Policy
 
 TOLERANCE: Final = 1e-9
+_ATTEMPTS: Final = 5
 
 
 class SnapshotAltered(KedgeError):
@@ -85,9 +86,18 @@ class Retain:
             SnapshotAltered: the earlier snapshot is not what was signed, or the new one would weigh something else.
         """
         gone: list[tuple[date, int]] = []
-        while (dropped := await self._drop_oldest(tenant)) is not None:
+        while (dropped := await self._until_free(tenant)) is not None:
             gone.append(dropped)
         return gone
+
+    async def _until_free(self, tenant: TenantId) -> tuple[date, int] | None:
+        """Try from the start where somebody reads the month: all tenants' learning waits for an open transaction."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._drop_oldest(tenant)
+            except StoreUnavailable:
+                continue
+        return await self._drop_oldest(tenant)
 
     async def _drop_oldest(self, tenant: TenantId) -> tuple[date, int] | None:
         async with self.store.open(tenant) as months:
