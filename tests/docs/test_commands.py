@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from kedge_bandit.entrypoints.cli import app
-from tests.docs.pages import code, console_lines, rows
+from tests.docs.pages import code, console_lines, rows, section
 
 ROOT_COMMAND: Any = typer.main.get_command(app)
 
@@ -54,3 +54,15 @@ def test_a_command_that_the_manual_shows_exists(page: Path, use: str) -> None:
     assert name is not None, f"{page}: {use}"
     given = {word.partition("=")[0] for word in words if word.startswith("--")}
     assert given <= options(COMMANDS[name])
+
+
+def test_the_runbooks_name_files_of_the_data_folder_from_anywhere() -> None:
+    words = [word for page, use in shown() if page.name == "runbooks.md" for word in shlex.split(use)]
+    files = [word for word in words if word.endswith(("audit_anchors.jsonl", "anchor.pub"))]
+    assert len(files) == 3
+    assert all(word.startswith("${KEDGE_DATA_DIR:-build/kedge}/") for word in files)
+
+
+def test_the_quickstart_says_how_the_program_follows_another_port() -> None:
+    start = section("quickstart.md", "1. Install and start")
+    assert "`KEDGE_ADDRESS`" in start.partition("If a port is taken")[2]

@@ -1,4 +1,4 @@
-"""Do what docs/quickstart.md says, word for word, against a running service; only addresses are this test's own."""
+"""Do what docs/quickstart.md says, word for word, against a running service on ports that the page has one set."""
 
 import json
 import os
@@ -19,7 +19,6 @@ PAGE = "quickstart.md"
 POLICY = "tenants/acme/policies/support"
 PREPARATION = ("make setup", ". .venv/bin/activate", "kedge serve")
 """Commands that the fixture has done already."""
-REST = "REST=http://127.0.0.1:8080"
 
 
 class Shell:
@@ -60,11 +59,10 @@ def said(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[s
     (folder / "docs").symlink_to(ROOT / "docs")
     [program] = blocks(PAGE, "python")
     (folder / "first_turn.py").write_text(program, encoding="utf-8")
-    shell = Shell(folder, stack.environment)
+    shell = Shell(folder, {**stack.environment, "KEDGE_WEB_PORT": str(stack.web_port)})
     answers: list[tuple[str, str]] = []
     for written in page_commands():
-        command = f"REST=http://127.0.0.1:{stack.web_port}" if written == REST else written
-        answers.append((command, shell.run(command)))
+        answers.append((written, shell.run(written)))
         wait = WAITS.get(written.partition(" --because")[0])
         if wait is not None:
             wait(stack)
