@@ -179,7 +179,17 @@ def test_no_reward_enters_what_is_shown() -> None:
 
 def test_the_same_seed_is_another_case_in_no_process_and_each_seed_its_own() -> None:
     assert case_of("generated", 11) == case_of("generated", 11)
-    assert len({case_of("generated", seed).case_id for seed in range(300)}) == 300
+    cases = [case_of("generated", seed) for seed in range(100)]
+    assert [seed for seed, case in enumerate(cases) if case in cases[:seed]] == []
+
+
+@pytest.mark.parametrize("task", ["generated", "generated-blind"])
+def test_nothing_that_is_shown_tells_the_seed(task: str) -> None:
+    """Who knew the seed could look up all that is hidden."""
+    assert {start(task, seed).observe()["case_id"] for seed in range(300)} == {"generated"}
+    one, other = 2, 838
+    assert start(task, one).observe() == start(task, other).observe()
+    assert (case_of(task, one).event is None) != (case_of(task, other).event is None)
 
 
 def test_no_public_name_of_an_episode_shows_what_is_hidden() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from random import Random
 
 from relocation_env.rules import (
@@ -23,6 +22,9 @@ SPLITS: Mapping[str, range] = {
     "test": range(2_000_000, 2_100_000),
 }
 """Seeds by split; who plays decides which he may ask for."""
+
+BLIND = "-blind"
+GENERATED = "generated"
 
 ROLES = ("Engineer", "Manager", "Director", "Analyst")
 
@@ -61,6 +63,7 @@ class Case:
     """One case, hidden parts included.
 
     Attributes:
+        case_id: the task's name. It is shown, and says nothing of the seed, from which all that is hidden follows.
         documents: needed from the start; a case's event swaps one of them.
         departments, items: whose approval and what settings are needed.
         conflict: text of the rule conflict between its two countries, empty if there is none.
@@ -222,7 +225,7 @@ def generate(seed: int) -> Case:
     event = _event(countries[0], draw.randint(5, min(9, before + 1))) if draw.random() < 0.5 else None
     optimum = 2 * len(documents) + len(departments) + len(items) + bool(conflict) + bool(event) + 1
     return Case(
-        case_id=blake2b(f"case:{seed}".encode(), digest_size=4).hexdigest(),
+        case_id=GENERATED,
         role=draw.choice(ROLES),
         has_dependents=draw.random() < 0.5,
         countries=countries,
@@ -252,10 +255,6 @@ def _weights(
         conflict=scale * _SHARES["conflict"] * conflict,
         event=scale * _SHARES["event"] * event,
     )
-
-
-BLIND = "-blind"
-GENERATED = "generated"
 
 
 def case_of(task: str, seed: int) -> Case:
