@@ -109,12 +109,13 @@ def test_play_asks_a_person_for_each_action_and_takes_nonsense() -> None:
     assert "success 0" in done.stdout
 
 
-@pytest.mark.parametrize("typed", ["quit\n", "", '{"action_type": "approve_hr"}\n'])
+@pytest.mark.parametrize("typed", ["quit\n", "", "\n\nquit\n", '{"action_type": "approve_hr"}\n'])
 def test_a_person_leaves_by_a_word_or_by_the_end_of_input(typed: str) -> None:
     done = run("play", "relocation_env", typed=typed)
     assert done.exit_code == 0
     assert "quit" in done.stdout
     assert done.stdout.splitlines()[-1] == "left before the end"
+    assert done.stdout.count("reward") == typed.count("{")
 
 
 @pytest.fixture

@@ -37,9 +37,11 @@ def play_in_terminal(ground: Ground, task: str, seed: int, policy: str | None) -
 
 
 def _asked(ground: Ground) -> Json | None:
-    """Read an action; None says that the person leaves."""
+    """Read an action, however often Enter alone is hit; None says that the person leaves."""
+    typed = ""
     try:
-        typed = out.input("action: ").strip()
+        while not typed:
+            typed = out.input("action: ").strip()
     except EOFError:
         return None
     return None if typed == LEAVE else ground.parse(typed)
