@@ -90,5 +90,6 @@ def test_keys_that_are_too_weak_or_for_something_else_are_left_out() -> None:
     short = {"kty": "RSA", "kid": "short", "n": "A" * 171, "e": "AQAB"}
     document = json.dumps({"keys": [good, encrypting, shared, short, {"kty": "EC"}, "junk"]}).encode()
     assert set(keys_of(document)) == {"good"}
-    with pytest.raises(KeysRefused):
-        keys_of(json.dumps({"keys": [shared]}).encode())
+    for nothing in (json.dumps({"keys": [shared]}).encode(), b"[" * 3000, b"\xff", b"[]"):
+        with pytest.raises(KeysRefused):
+            keys_of(nothing)

@@ -134,7 +134,7 @@ def keys_of(document: bytes) -> dict[str, Key]:
     try:
         read = json.loads(document)
         listed = read["keys"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise KeysRefused("this is no JWKS: it has no list `keys`") from error
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     found = dict(pair for pair in map(_key_of, entries[:MAX_KEYS]) if pair is not None)
