@@ -51,6 +51,8 @@ def refused(data_dir: Path, **settings: str) -> str:
             "the data folder /dev/null/x cannot be used (Not a directory): set KEDGE_DATA_DIR\n",
         ),
         ({"KEDGE_PORT": "abc"}, "setting KEDGE_PORT:"),
+        ({"KEDGE_PORT": "65535", "KEDGE_REPLICAS": "2"}, "KEDGE_PORT counts up to 65536, and ports end at 65535: "),
+        ({"KEDGE_LOG_LEVEL": "foo"}, "setting KEDGE_LOG_LEVEL: Input should be 'DEBUG', 'INFO', "),
     ],
 )
 def test_a_set_up_that_cannot_work_is_refused_in_one_sentence(

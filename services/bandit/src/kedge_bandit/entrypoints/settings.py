@@ -3,6 +3,7 @@
 import os
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -71,7 +72,7 @@ class Settings(BaseSettings):
     jwt_person_claim: str = "auth_time"
     worker_interval_ms: int = Field(default=100, ge=1)
     worker_batch: int = Field(default=2000, ge=1)
-    log_level: str = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
 
 
 CLIENT_KEYS = frozenset({"KEDGE_KEY", "KEDGE_ADDRESS", "KEDGE_CA", "KEDGE_CERTIFICATE", "KEDGE_CERTIFICATE_KEY"})

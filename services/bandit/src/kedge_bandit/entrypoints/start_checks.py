@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +11,7 @@ from kedge_bandit.entrypoints.doors import keyring_of
 from kedge_bandit.entrypoints.metrics_port import IDENTITY_WIRING, is_encrypted
 from kedge_bandit.entrypoints.settings import Settings
 
+_MAX_PORT = 65535
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -47,13 +47,15 @@ def check_ports(settings: Settings) -> None:
     """Listen on every port for a moment, on all at once. Raises SystemExit that names the port and its setting."""
     with ExitStack() as held:
         for name, port in _ports(settings):
+            if port > _MAX_PORT:
+                raise SystemExit(f"{name} counts up to {port}, and ports end at {_MAX_PORT}: set it lower")
             try:
                 _listen(held, settings.host, port)
             except OSError as error:
-                if error.errno in _TAKEN:
-                    why = "is taken" if error.errno == errno.EADDRINUSE else "is not for this user"
-                    raise SystemExit(f"port {port} of {settings.host} {why}: set {name} to another one") from error
-                raise SystemExit(f"KEDGE_HOST: nothing can listen on {settings.host}: {error.strerror}") from error
+                if error.errno not in _TAKEN:
+                    raise SystemExit(f"KEDGE_HOST: nothing can listen on {settings.host}: {error.strerror}") from error
+                why = "is taken" if error.errno == errno.EADDRINUSE else "is not for this user"
+                raise SystemExit(f"port {port} of {settings.host} {why}: set {name} to another one") from error
 
 
 def _ports(settings: Settings) -> Iterator[tuple[str, int]]:
@@ -69,8 +71,6 @@ def _listen(held: ExitStack, host: str, port: int) -> None:
     """Listen on every address of a host; one that this machine has not is left out where another one works."""
     if port == 0:
         return
-    if port > 65535:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     missing: OSError | None = None
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     works = False

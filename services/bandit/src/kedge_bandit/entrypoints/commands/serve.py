@@ -26,7 +26,7 @@ def serve(
     ] = None,
 ) -> None:
     """Start everything and keep it running until Ctrl-C; what dies is started again, SIGHUP restarts all in turn."""
-    console = InertConsole(stderr=True)
+    console = InertConsole(stderr=True, soft_wrap=True)
     settings = read_settings()
     if replicas is not None:
         settings = settings.model_copy(update={"replicas": replicas})
