@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import grpc
 import psycopg
 from sqlalchemy import Connection, create_engine, text
 
@@ -126,10 +127,12 @@ async def notify_lost(scene: Scene) -> AsyncIterator[None]:
     """End the connections that listen, and no others, ten times a second."""
     async with await psycopg.AsyncConnection.connect(scene.stack.database_url, autocommit=True) as connection:
         ending = asyncio.create_task(_end_listeners(connection))
-        yield
-        ending.cancel()
-        with suppress(asyncio.CancelledError):
-            await ending
+        try:
+            yield
+        finally:
+            ending.cancel()
+            with suppress(asyncio.CancelledError):
+                await ending
 
 
 async def _end_listeners(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -201,7 +204,9 @@ def _freeze(stack: Stack) -> str:
     stack.put_policy(two_models(tenant))
     policy = f"tenants/{tenant}/policies/support"
     with stack.services(key) as services:
-        took = []
+        took: list[float] = []
+        drawn = decision_pb2.DecisionReason.Value("DECISION_REASON_DRAWN")
+        wait_for(partial(_says, services, policy, drawn), f"{policy} to be served")
         for word, change in (("FROZEN", services.governance.Freeze), ("DRAWN", services.governance.Unfreeze)):
             wanted = decision_pb2.DecisionReason.Value(f"DECISION_REASON_{word}")
             change(_change(word, policy))
@@ -220,8 +225,12 @@ def _change(word: str, policy: str) -> Any:
 
 
 def _says(services: Services, policy: str, wanted: int) -> bool:
-    episode = secrets.token_hex(8)
-    return bool(services.decisions.Decide(decide_request(policy, episode, "math")).reason == wanted)
+    try:
+        return bool(services.decisions.Decide(decide_request(policy, secrets.token_hex(8), "math")).reason == wanted)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:  # the new policy has not been polled yet
+            return False
+        raise
 
 
 async def status_while_stalled(scene: Scene) -> str:
