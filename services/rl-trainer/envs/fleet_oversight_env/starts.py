@@ -48,11 +48,6 @@ def optimal_plan(profile: Profile) -> Plan:
     return best_plan(profile.needs)
 
 
-def default_plan(_: Profile) -> Plan:
-    """Allocate nothing: the defaults run and earn nothing."""
-    return (None,) * FLEET
-
-
 def draw(seeds: Sequence[int]) -> tuple[Floats, Floats, Floats]:
     """Stack the luck of many episodes."""
     scenario, start, telemetry = zip(*(luck_arrays(seed) for seed in seeds), strict=True)
