@@ -1,0 +1,2 @@
+-- What proposals, the gate and ramps need of the control schema.
+

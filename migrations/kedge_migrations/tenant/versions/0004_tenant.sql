@@ -1,0 +1,2 @@
+-- What proposals, the gate and ramps need of one tenant's record.
+
