@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import Select, and_, column, exists, literal_column, select, table
+from sqlalchemy import Select, column, exists, literal_column, select, table, true
 from sqlalchemy import Text as SqlText
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
@@ -37,24 +38,37 @@ _keys, _files = (
     for name in ("keys", "files")
 )
 _key, _decision, _episode = tables.decision_key.c, tables.decision.c, tables.episode.c
-_FILES = select(tables.episode).join(
-    _keys, and_(_episode.policy == _keys.c.policy, _episode.episode_id == _keys.c.episode_id)
+
+
+def _one(wanted: Select[Any], name: str) -> LateralFromClause:
+    """Look a row up for each row before it, by an index (ADR 0031).
+
+    A join of few rows with tables that were never analysed, or with more rows guessed than there are, reads the tables.
+    """
+    return wanted.limit(literal_column("1")).lateral(name)
+
+
+_file = _one(
+    select(tables.episode).where(_episode.policy == _keys.c.policy, _episode.episode_id == _keys.c.episode_id), "file"
 )
+_FILES = select(_file).select_from(_keys).join(_file, true())
 _has_file = exists().where(_files.c.policy == _keys.c.policy, _files.c.episode_id == _keys.c.episode_id)
-_CHOSEN = (
-    select(*reads.CHOSEN_COLUMNS)
-    .select_from(_keys)
-    .join(tables.decision_key, and_(_key.policy == _keys.c.policy, _key.episode_id == _keys.c.episode_id))
-    .join(
-        tables.decision,
-        and_(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time),
-    )
-    .where(~_has_file)
+_named = _one(
+    select(_key.decision_id, _key.decision_time).where(
+        _key.policy == _keys.c.policy, _key.episode_id == _keys.c.episode_id
+    ),
+    "named",
 )
+_made = _one(
+    select(*reads.CHOSEN_COLUMNS).where(
+        _decision.decision_id == _named.c.decision_id, _decision.decision_time == _named.c.decision_time
+    ),
+    "made",
+)
+_CHOSEN = select(_made).select_from(_keys).join(_named, true()).join(_made, true()).where(~_has_file)
+_entry = _one(select(tables.evidence).where(tables.evidence.c.evidence_sequence == _files.c.evidence_sequence), "entry")
 _ENTRIES = (
-    select(tables.evidence)
-    .join(_files, _files.c.evidence_sequence == tables.evidence.c.evidence_sequence)
-    .where(_files.c.evidence_sequence > literal_column("0"))
+    select(_entry).select_from(_files).join(_entry, true()).where(_files.c.evidence_sequence > literal_column("0"))
 )
 
 
