@@ -43,6 +43,7 @@ class Permission(StrEnum):
     RUN_GATE = "RUN_GATE"
     APPROVE = "APPROVE"
     EVALUATE = "EVALUATE"
+    CURATE = "CURATE"
     MANAGE_KEYS = "MANAGE_KEYS"
     ERASE = "ERASE"
     MANAGE_TENANTS = "MANAGE_TENANTS"
@@ -56,7 +57,8 @@ GRANTS = {
     Role.CORE_APP: _EVERYBODY | {Permission.DECIDE, Permission.LOG, Permission.RECORD},
     Role.VIEWER: _VIEWER,
     Role.PROPOSER: _VIEWER | {Permission.PROPOSE, Permission.PREFER},
-    Role.APPROVER: _VIEWER | {Permission.APPROVE, Permission.RUN_GATE, Permission.PREFER, Permission.FREEZE},
+    Role.APPROVER: _VIEWER
+    | {Permission.APPROVE, Permission.RUN_GATE, Permission.CURATE, Permission.PREFER, Permission.FREEZE},
     Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS},
     Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE},
     Role.TRAINER: _VIEWER | {Permission.PROPOSE},

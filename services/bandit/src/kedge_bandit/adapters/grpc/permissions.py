@@ -39,6 +39,12 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.PREFER: "RecordPreference",
         Permission.EVALUATE: "ReportEvaluation",
     },
+    "HoldoutService": {
+        Permission.CURATE: "ImportCases ProposeCases RotateHoldout",
+        Permission.READ: "GetHoldout GetAnswerer",
+        Permission.CONFIGURE: "PutAnswerer",
+        Permission.APPROVE: "OpenCases",
+    },
     "ExperimentService": {
         Permission.CONFIGURE: "CreateExperiment EndExperiment",
         Permission.READ: "GetExperiment",
