@@ -108,17 +108,18 @@ def patiently(engine: Engine, change: Callable[[Connection], None], *, lock_seco
             return
 
 
-def enable_login(url: str, password: str) -> None:
-    """Let the service log in as `kedge_service`, which owns nothing and sees a tenant only after taking its role.
+def enable_login(url: str, password: str, *, role: str = "kedge_service") -> None:
+    """Let a process log in as a role that owns nothing and sees a tenant only after taking its role.
 
     Args:
         url: SQLAlchemy URL of the owner.
         password: at least 32 random characters.
+        role: `kedge_service`, or `kedge_gate` for the one process that may read the holdout.
     """
     engine = create_engine(url)
     try:
         with engine.begin() as connection:
-            literal = sql.quote(password)
-            connection.execute(text(f"ALTER ROLE kedge_service LOGIN PASSWORD {literal}"))
+            name = connection.dialect.identifier_preparer.quote(role)
+            connection.execute(text(f"ALTER ROLE {name} LOGIN PASSWORD {sql.quote(password)}"))
     finally:
         engine.dispose()

@@ -7,6 +7,8 @@ from typing import Final, Protocol
 NEIGHBOURS: Final = 24
 """Other tenants that a tenant's role is tried against; the catalogs are inspected for all."""
 SERVICE: Final = "kedge_service"
+HOLDOUT: Final = "holdout"
+"""Schema that only the gate's login may enter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class VerifyIsolation:
     walls: Walls
 
     async def __call__(self) -> IsolationReport:
-        """Try every tenant's role against its neighbours and what is shared, and the service against every tenant."""
+        """Try every tenant's role against its neighbours and what is shared, and the service against all."""
         places = await self.walls.places()
         faults, tried = list(await self.walls.faults()), 0
         for role, schema in pairs(places):
@@ -90,8 +92,10 @@ class VerifyIsolation:
 def pairs(places: Places) -> list[tuple[str, str]]:
     """Name who is tried against what: each tenant against those after it in a ring, so that all are somebody's prey.
 
-    >>> pairs(Places([("a", "t_a"), ("b", "t_b")], ["public"], "login"))
-    [('a', 't_b'), ('a', 'public'), ('b', 't_a'), ('b', 'public'), ('kedge_service', 't_a'), ('kedge_service', 't_b')]
+    >>> pairs(Places([("a", "t_a"), ("b", "t_b")], ["holdout"], "login"))[:4]
+    [('a', 't_b'), ('a', 'holdout'), ('b', 't_a'), ('b', 'holdout')]
+    >>> pairs(Places([("a", "t_a"), ("b", "t_b")], ["holdout"], "login"))[4:]
+    [('kedge_service', 't_a'), ('kedge_service', 't_b'), ('kedge_service', 'holdout')]
     """
     tenants = places.tenants
     made: list[tuple[str, str]] = []
@@ -99,4 +103,4 @@ def pairs(places: Places) -> list[tuple[str, str]]:
         ring = [*tenants[place + 1 :], *tenants[:place]]
         made += [(role, schema) for _, schema in ring[:NEIGHBOURS]]
         made += [(role, schema) for schema in places.shared]
-    return made + [(SERVICE, schema) for _, schema in tenants]
+    return [*made, *((SERVICE, schema) for _, schema in tenants), (SERVICE, HOLDOUT)]
