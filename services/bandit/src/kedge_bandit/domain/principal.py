@@ -39,6 +39,7 @@ class Permission(StrEnum):
     FREEZE = "FREEZE"
     GOVERN = "GOVERN"
     PROPOSE = "PROPOSE"
+    COMMENT = "COMMENT"
     PREFER = "PREFER"
     RUN_GATE = "RUN_GATE"
     APPROVE = "APPROVE"
@@ -56,12 +57,19 @@ _ALL = frozenset(Permission)
 GRANTS = {
     Role.CORE_APP: _EVERYBODY | {Permission.DECIDE, Permission.LOG, Permission.RECORD},
     Role.VIEWER: _VIEWER,
-    Role.PROPOSER: _VIEWER | {Permission.PROPOSE, Permission.PREFER},
+    Role.PROPOSER: _VIEWER | {Permission.PROPOSE, Permission.COMMENT, Permission.PREFER},
     Role.APPROVER: _VIEWER
-    | {Permission.APPROVE, Permission.RUN_GATE, Permission.CURATE, Permission.PREFER, Permission.FREEZE},
+    | {
+        Permission.APPROVE,
+        Permission.RUN_GATE,
+        Permission.CURATE,
+        Permission.COMMENT,
+        Permission.PREFER,
+        Permission.FREEZE,
+    },
     Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS},
-    Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE},
-    Role.TRAINER: _VIEWER | {Permission.PROPOSE},
+    Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE, Permission.COMMENT},
+    Role.TRAINER: _VIEWER | {Permission.PROPOSE, Permission.COMMENT},
     Role.OPERATOR: _ALL,
 }
 """What each role may do inside the tenants that its credential is bound to."""

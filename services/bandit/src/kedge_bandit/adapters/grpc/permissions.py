@@ -33,7 +33,9 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
     },
     "ProposalService": {
         Permission.PROPOSE: "SubmitProposal WithdrawProposal",
-        Permission.READ: "GetProposal ListProposals WatchProposals",
+        Permission.READ: "GetProposal ListProposals WatchProposals GetNotNow",
+        Permission.COMMENT: "CommentProposal",
+        Permission.GOVERN: "PutNotNow",
         Permission.APPROVE: "ApproveProposal RejectProposal RevertProposal",
         Permission.RUN_GATE: "RunGate",
         Permission.PREFER: "RecordPreference",
