@@ -15,6 +15,7 @@ from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.status import CODES
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.rest.status import HTTP_STATUS
@@ -38,6 +39,7 @@ SERVICERS: dict[str, type] = {
     "GovernanceService": GovernanceServicer,
     "TenantService": TenantServicer,
     "ProposalService": ProposalServicer,
+    "RampService": RampServicer,
     "ExperimentService": ExperimentServicer,
 }
 LATER = "RPCs that answer UNIMPLEMENTED"

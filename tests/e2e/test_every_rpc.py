@@ -21,6 +21,7 @@ from kedge.bandit.v1 import (
     governance_service_pb2,
     policy_service_pb2,
     proposal_service_pb2,
+    ramp_service_pb2,
     tenant_service_pb2,
 )
 from kedge_bandit.adapters.rest.transcode import http_rules
@@ -34,6 +35,7 @@ FILES = (
     governance_service_pb2,
     policy_service_pb2,
     proposal_service_pb2,
+    ramp_service_pb2,
     tenant_service_pb2,
     experiment_service_pb2,
     answer_service_pb2,

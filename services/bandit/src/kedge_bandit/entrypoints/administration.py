@@ -11,11 +11,13 @@ from kedge.bandit.v1 import (
     governance_service_pb2,
     policy_service_pb2,
     proposal_service_pb2,
+    ramp_service_pb2,
     tenant_service_pb2,
 )
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres.erasure import PostgresEraser
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
@@ -76,6 +78,7 @@ def administration(
         (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
         (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
         (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer(keyring)),
+        (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], RampServicer(keyring)),
         (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
     )
 

@@ -47,6 +47,11 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.CONFIGURE: "PutAnswerer",
         Permission.APPROVE: "OpenCases",
     },
+    "RampService": {
+        Permission.READ: "GetRamp",
+        Permission.APPROVE: "AdvanceRamp",
+        Permission.FREEZE: "PauseRamp AbortRamp",
+    },
     "ExperimentService": {
         Permission.CONFIGURE: "CreateExperiment EndExperiment",
         Permission.READ: "GetExperiment",
