@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 
 class Inconclusive(StrEnum):
-    """Why a query found nothing; it is used all the same, but for LEDGER_EXHAUSTED."""
+    """Why nothing was found. A query that was opened is used all the same."""
 
     TOO_FEW_CASES = "TOO_FEW_CASES"
     CASE_ERROR = "CASE_ERROR"
