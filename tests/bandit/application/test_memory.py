@@ -7,10 +7,11 @@ import psycopg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
+from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory, size_bytes
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers, lane_of
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.learned import LearnedRecord
+from kedge_bandit.domain.cells import Cells
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.switch import QuarantineChoice
@@ -96,7 +97,7 @@ async def test_a_pass_without_memory_writes_what_one_with_memory_writes(scenes: 
 
 def record(cells: int) -> dict[PolicyName, LearnedRecord]:
     kept = LearnedRecord()
-    kept.cells = {(f"b{number}", "a"): Evidence.none(0.0) for number in range(cells)}
+    kept.cells = Cells(((f"b{number}", "a"), Evidence.none(0.0)) for number in range(cells))
     return {SUPPORT: kept}
 
 
@@ -109,7 +110,7 @@ def test_a_record_is_handed_out_once_and_only_under_its_own_stamp() -> None:
 
 
 def test_the_tenant_seen_longest_ago_is_forgotten_first() -> None:
-    memory = LearnedMemory(most_cells=25)
+    memory = LearnedMemory(most_bytes=2 * size_bytes(record(9)[SUPPORT]))
     for name in ("one", "two", "three"):
         memory.keep(TenantId(name), "1:0", record(9))
 

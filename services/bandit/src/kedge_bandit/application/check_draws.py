@@ -1,46 +1,22 @@
 """Check draws: the worker compares what was drawn with what was published, over every first decision of an episode."""
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import structlog
 
+from kedge_bandit.application.allocation_memory import AllocationMemory
 from kedge_bandit.application.learning_port import DecisionRow, FoldPoint
 from kedge_bandit.application.ports import Ledger
+from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.eligibility import Wish, choose
-from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.published import Allocation
 from kedge_bandit.domain.self_check import Finding, SelfCheck
 
-MEMORY = 4_096
-"""Allocations that a worker remembers over all tenants; they never change once committed."""
-
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class AllocationMemory:
-    """Remember the allocations that were read or published last."""
-
-    known: OrderedDict[tuple[TenantId, PolicyName, int], Allocation] = field(default_factory=OrderedDict)
-
-    async def get(self, ledger: Ledger, policy: PolicyName, version: int) -> Allocation:
-        """Read an allocation, or remember it."""
-        found = self.known.get((ledger.tenant, policy, version))
-        if found is None:
-            found = await ledger.decisions.allocation(policy, version)
-            self.keep(ledger.tenant, [found])
-        return found
-
-    def keep(self, tenant: TenantId, committed: Iterable[Allocation]) -> None:
-        """Remember allocations that are committed."""
-        for allocation in committed:
-            self.known[tenant, allocation.policy, allocation.version] = allocation
-        while len(self.known) > MEMORY:
-            self.known.popitem(last=False)
 
 
 def counted(rows: Iterable[DecisionRow], point: FoldPoint) -> dict[PolicyName, list[DecisionRow]]:
@@ -65,17 +41,33 @@ async def check_draws(
     Returns:
         The check with them, and what it found where it was time to look.
     """
-    groups: defaultdict[tuple[str, ...], list[tuple[tuple[float, ...], int]]] = defaultdict(list)
-    for row in rows:
-        allocation = await memory.get(ledger, row.key.policy, row.allocation_version)
-        vector = allocation.p
-        if row.available is not None:
-            vector = choose(allocation, Wish(available=row.available), Mode.APPLY, 0.0).vector
-        if row.chosen.action not in allocation.index:
+    drawn_rows = list(rows)
+    groups: defaultdict[tuple[str, ...], list[tuple[FloatArray | tuple[float, ...], int]]] = defaultdict(list)
+    for row, (actions, vector) in zip(drawn_rows, await _vectors(drawn_rows, ledger, memory), strict=True):
+        if row.chosen.action not in actions:
             log.error("decision.outside_its_allocation", policy=row.key.policy, decision=row.chosen.decision_id)
             continue
-        groups[allocation.actions].append((vector, allocation.index[row.chosen.action]))
+        groups[actions].append((vector, actions.index(row.chosen.action)))
     for actions, drawn in groups.items():
         p = np.array([vector for vector, _ in drawn])
         check = check.add(actions, p, np.array([index for _, index in drawn], dtype=np.int64))
     return check.look() if check.due else (check, None)
+
+
+async def _vectors(
+    rows: Sequence[DecisionRow], ledger: Ledger, memory: AllocationMemory
+) -> list[tuple[tuple[str, ...], FloatArray | tuple[float, ...]]]:
+    """Give actions and vector of each draw of one policy; those that are not remembered are read in one statement."""
+    found = [memory.find(ledger.tenant, row.key.policy, row.allocation_version, row.available) for row in rows]
+    unknown = {row.allocation_version for row, known in zip(rows, found, strict=True) if known is None}
+    read: dict[int, Allocation] = {}
+    if unknown:
+        read = {each.version: each for each in await ledger.decisions.published(rows[0].key.policy, unknown)}
+        memory.keep(ledger.tenant, read.values())
+    return [known or _drawn_from(read[row.allocation_version], row) for row, known in zip(rows, found, strict=True)]
+
+
+def _drawn_from(allocation: Allocation, row: DecisionRow) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    if row.available is None:
+        return allocation.actions, allocation.p
+    return allocation.actions, choose(allocation, Wish(available=row.available), Mode.APPLY, 0.0).vector

@@ -135,16 +135,9 @@ class PolicyFold:
 
     def table(self, as_of: float) -> tuple[tuple[str, ...], EvidenceTable]:
         """Read the evidence that learners read, at a policy time; the buckets come sorted."""
-        half_life, column = self.policy.spec.half_life, self.policy.spec.index
-        buckets = tuple(sorted({bucket for bucket, _ in self.record.cells}))
-        row = {bucket: i for i, bucket in enumerate(buckets)}
-        table = EvidenceTable.empty(buckets, self.policy.spec.action_keys)
-        for (bucket, action), cell in self.record.cells.items():
-            if action in column:
-                now = cell.at(as_of, half_life)
-                at = row[bucket], column[action]
-                table.n[at], table.s[at], table.s2[at] = now.n, now.s, now.s2
-        return buckets, table
+        spec = self.policy.spec
+        table = self.record.cells.table(spec.action_keys, as_of=as_of, half_life=spec.half_life)
+        return table.buckets, table
 
     def vetoes(self, as_of: float) -> tuple[FloatArray, FloatArray]:
         """Read discounted episodes and vetoes [K] of the present actions."""

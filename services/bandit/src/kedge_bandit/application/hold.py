@@ -11,7 +11,8 @@ from datetime import datetime
 
 import structlog
 
-from kedge_bandit.application.check_draws import AllocationMemory, check_draws
+from kedge_bandit.application.allocation_memory import AllocationMemory
+from kedge_bandit.application.check_draws import check_draws
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.learning_port import DecisionRow
 from kedge_bandit.application.ports import Ledger

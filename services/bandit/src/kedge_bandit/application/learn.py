@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from kedge_bandit.application.check_draws import AllocationMemory, counted
+from kedge_bandit.application.allocation_memory import AllocationMemory
+from kedge_bandit.application.check_draws import counted
 from kedge_bandit.application.count_usage import count_usage, may_leave_the_baseline
 from kedge_bandit.application.fold import PolicyFold
 from kedge_bandit.application.gather import gather

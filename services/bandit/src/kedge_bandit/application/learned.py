@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from kedge_bandit.domain.cells import Cells
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.dossier import Dossier
 from kedge_bandit.domain.episode import EpisodeState
@@ -137,12 +138,11 @@ class LearnedRecord:
     """Everything that is kept of what one policy has learned.
 
     Attributes:
-        cells: by bucket and action.
         changes: known changes and successions, oldest first.
         versions: what was seen, as (arm id of a route, provider's model id) and (`known_changes.JUDGE`, version).
     """
 
-    cells: dict[tuple[str, str], Evidence] = field(default_factory=dict)
+    cells: Cells = field(default_factory=Cells)
     actions: dict[str, ActionRecord] = field(default_factory=dict)
     buckets: dict[str, BucketRecord] = field(default_factory=dict)
     policy: PolicyRecord = field(default_factory=PolicyRecord)

@@ -103,7 +103,7 @@ def _make(making: "_Making", wanted: Iterable[str], done: Published) -> None:
 
 def _buckets(fold: PolicyFold) -> list[str]:
     """Name every bucket that has evidence or an allocation, the cold one first."""
-    return sorted({COLD, *fold.record.buckets, *(bucket for bucket, _ in fold.record.cells)})
+    return sorted({COLD, *fold.record.buckets, *fold.record.cells.buckets})
 
 
 def _may_renew(fold: PolicyFold, bucket: str, now: datetime) -> bool:

@@ -22,13 +22,13 @@ from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection, Text, te
 from kedge_bandit.adapters.postgres.usage_reads import COST_BESIDE, DECISIONS_BESIDE
 from kedge_bandit.application.learned import Changes, EpisodeFile, EpisodeKey, LearnedRecord, OutcomeRow, Release
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows, PolicyHead
+from kedge_bandit.domain.cells import Cells
 from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.dossier import Chosen
 from kedge_bandit.domain.episode import EpisodeState
 from kedge_bandit.domain.evidence_log import EvidenceEntry, EvidenceLog
 from kedge_bandit.domain.evidence_snapshot import Sealed
 from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, TenantId
-from kedge_bandit.domain.posterior import Evidence
 from kedge_bandit.domain.usage import Usage
 
 _LAST = 2**62
@@ -149,9 +149,8 @@ class PostgresLearning:
         cells, actions, buckets, kept, releases, changes, models = await self._run(
             *((text_of(statement), asked) for statement in _LEARNED)
         )
-        for row in cells:
-            key = sys.intern(row.bucket), sys.intern(row.action)
-            records[PolicyName(row.policy)].cells[key] = Evidence(row.n, row.s, row.s2, row.as_of)
+        for name, record in records.items():
+            record.cells = Cells(rows.cell_of(row) for row in cells if row.policy == name)
         for row in actions:
             records[PolicyName(row.policy)].actions[sys.intern(row.action)] = rows.action_of(row)
         for row in buckets:

@@ -1,5 +1,6 @@
 """Map the learn flow's rows: raw facts and the worker's record between columns and domain values."""
 
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -179,6 +180,11 @@ def entry_values(entry: EvidenceEntry) -> dict[str, object]:
         "veto_weight": entry.veto_weight,
         "verdict": entry.verdict,
     }
+
+
+def cell_of(row: Row[Any]) -> tuple[tuple[str, str], Evidence]:
+    """Read a cell; names are the same objects in all tenants."""
+    return (sys.intern(row.bucket), sys.intern(row.action)), Evidence(row.n, row.s, row.s2, row.as_of)
 
 
 def action_of(row: Row[Any]) -> ActionRecord:
