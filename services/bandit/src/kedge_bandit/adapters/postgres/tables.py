@@ -450,6 +450,35 @@ allocation = Table(
     _real("non_baseline_cost_usd"),
     schema=TENANT,
 )
+ramp = Table(
+    "ramp",
+    _metadata,
+    _text("policy"),
+    _text("kind"),
+    _text("arm_id"),
+    _text("state"),
+    _json("stages"),
+    Column("at", Integer),
+    Column("reached", Integer),
+    _time("stage_time"),
+    _text("why"),
+    schema=TENANT,
+)
+incident = Table(
+    "incident",
+    _metadata,
+    _big("incident_id"),
+    _text("policy"),
+    _text("detector"),
+    _text("state"),
+    _text("owner"),
+    _text("cause"),
+    _real("statistic"),
+    _text("evidence"),
+    _time("open_time"),
+    _time("close_time"),
+    schema=TENANT,
+)
 audit_event = Table(
     "audit_event",
     _metadata,
