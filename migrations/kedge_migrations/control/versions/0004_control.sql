@@ -30,6 +30,7 @@ CREATE TABLE holdout.item (
     kind text NOT NULL CHECK (kind IN ('EXACT', 'REGEX', 'JSON_SCHEMA', 'TOOL_CALL', 'RUBRIC', 'EPISODE')),
     adversarial boolean NOT NULL,
     content jsonb NOT NULL,
+    shingles bigint[] NOT NULL,                 -- hashes of its word sequences
     added_version integer NOT NULL,
     removed_version integer,                    -- first version without it
     add_time timestamptz NOT NULL,
@@ -95,12 +96,22 @@ CREATE TABLE holdout.secret (
     secret bytea NOT NULL CHECK (length(secret) >= 32)
 );
 
+-- What may be trained on, as hashes of word sequences: cases like it are no test.
+CREATE TABLE holdout.training_text (
+    tenant text NOT NULL REFERENCES control.tenant (name) ON DELETE CASCADE,
+    policy text NOT NULL,
+    text_hash text NOT NULL,
+    shingles bigint[] NOT NULL,
+    PRIMARY KEY (tenant, policy, text_hash)
+);
+CREATE INDEX training_text_shingles ON holdout.training_text USING gin (shingles);
+
 -- A tenant's rows are there for a transaction that has said whose they are.
 DO $$
 DECLARE
     one text;
 BEGIN
-    FOREACH one IN ARRAY ARRAY['version', 'item', 'query', 'answer', 'answerer', 'secret'] LOOP
+    FOREACH one IN ARRAY ARRAY['version', 'item', 'query', 'answer', 'answerer', 'secret', 'training_text'] LOOP
         EXECUTE format('ALTER TABLE holdout.%I ENABLE ROW LEVEL SECURITY', one);
         EXECUTE format($policy$CREATE POLICY of_the_tenant ON holdout.%I
             USING (tenant = current_setting('kedge.tenant', true))$policy$, one);
@@ -278,3 +289,34 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
         OR (r.rolcanlogin AND r.rolname NOT IN ('kedge_service', 'kedge_gate'))
     ORDER BY 1, 2, 3
 $$;
+
+-- Proposals that are not over, over all tenants: what the worker looks after, and how many there are. ----------------------
+CREATE TABLE control.proposal_open (
+    tenant text NOT NULL REFERENCES control.tenant (name) ON DELETE CASCADE,
+    proposal_id text NOT NULL,
+    policy text NOT NULL,
+    state text NOT NULL,
+    expire_time timestamptz,
+    PRIMARY KEY (tenant, proposal_id)
+);
+GRANT SELECT ON control.proposal_open TO kedge_service, kedge_gate;
+
+CREATE FUNCTION control.proposal_moved() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    of_tenant text;
+BEGIN
+    SELECT t.name INTO of_tenant FROM control.tenant t WHERE t.schema_name = TG_TABLE_SCHEMA;
+    IF of_tenant IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF NEW.state IN ('SUBMITTED', 'GATE_RUNNING', 'INCONCLUSIVE', 'AWAITING_APPROVAL', 'APPROVED', 'SERVING') THEN
+        INSERT INTO control.proposal_open AS o (tenant, proposal_id, policy, state, expire_time)
+        VALUES (of_tenant, NEW.proposal_id, NEW.policy, NEW.state, NEW.expire_time)
+        ON CONFLICT (tenant, proposal_id) DO UPDATE SET state = excluded.state, expire_time = excluded.expire_time;
+    ELSE
+        DELETE FROM control.proposal_open o WHERE o.tenant = of_tenant AND o.proposal_id = NEW.proposal_id;
+    END IF;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION control.proposal_moved() FROM PUBLIC;

@@ -46,6 +46,7 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.READ: "GetHoldout GetAnswerer",
         Permission.CONFIGURE: "PutAnswerer",
         Permission.APPROVE: "OpenCases",
+        Permission.PROPOSE: "RecordTrainingTexts",
     },
     "RampService": {
         Permission.READ: "GetRamp",
