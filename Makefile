@@ -121,7 +121,11 @@ clean: ## remove everything that a target made
 
 ##@ Machine
 # The one list of Debian packages that `make test` needs beyond Python.
-SYSTEM_PACKAGES :=
+# Java: JDK 17, Maven offline, and what `proto/clients/java/pom.xml` names in its profile `debian`.
+SYSTEM_PACKAGES := openjdk-17-jdk-headless maven maven-debian-helper junit5 libmaven-antrun-plugin-java \
+	libbuild-helper-maven-plugin-java protobuf-compiler protobuf-compiler-grpc-java-plugin libprotobuf-dev libprotobuf-java \
+	libgrpc-java libgoogle-common-protos-java libgoogle-gson-java libguava-java libnetty-java libnetty-tcnative-java \
+	libnetty-tcnative-jni libgeronimo-annotation-1.3-spec-java libperfmark-java libopencensus-java libanimal-sniffer-java
 
 .PHONY: test-system-deps
 test-system-deps: ## install the Debian packages that the system tests need (root or sudo)
