@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from kedge_bandit.application.ports import AuditLog, Policies
+from kedge_bandit.application.ramp_ports import Incidents, Ramps
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.decision import Reason
@@ -162,6 +163,14 @@ class GovernedLedger(Protocol):
     @property
     def learning(self) -> HeldLearning:
         """The worker's record."""
+
+    @property
+    def ramps(self) -> Ramps:
+        """How far traffic was given."""
+
+    @property
+    def incidents(self) -> Incidents:
+        """Alarms that tripped."""
 
 
 class GovernedLedgers(Protocol):

@@ -35,7 +35,7 @@ async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, w
         publish_time=await reads.newest_publish_time(),
         actions=await reads.actions(),
         cells=await reads.cells() if with_cells else (),
-        self_check=None if found is None else _finding(found.self_check),
+        self_check=None if found is None else finding_of(found.self_check),
         closed=None if found is None or found.closed is None else Reason(found.closed),
         usage=None if usage is None else usage.at(datetime.now(UTC).timestamp()),
         capped_until=None if found is None else found.capped_until,
@@ -123,7 +123,7 @@ class _Reads:
         return (await self._connection.execute(wanted)).scalar_one()
 
 
-def _finding(stored: Any) -> Finding | None:
+def finding_of(stored: Any) -> Finding | None:
     """Judge the sums that the worker stored, without using up a look."""
     if not stored or not stored.get("count"):
         return None

@@ -1,0 +1,211 @@
+"""Look at ramps and move them: by hand, by what a second person approved, and where a floor was set by hand."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers, Override
+from kedge_bandit.application.govern import Order, retried
+from kedge_bandit.application.ports import Clock
+from kedge_bandit.domain.cap_stage import cap_arm, is_live, stages_from
+from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.errors import ArmNotFound, IllegalTransition
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.lifecycle import stage
+from kedge_bandit.domain.mode import Mode, most_restrictive
+from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.ramp import (
+    Judged,
+    Looked,
+    Move,
+    Ramp,
+    RampKind,
+    abort,
+    advance,
+    begin_cap,
+    begin_floor,
+    judge,
+    pause,
+)
+from kedge_bandit.domain.ramp_step import approve_floor, check_floor, moved_by_hand
+
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A ramp with what a look found."""
+
+    ramp: Ramp
+    looked: Looked
+    judged: Judged
+
+
+Movement = Callable[[Seen, Change], Move]
+
+
+@dataclass(frozen=True, slots=True)
+class RampReport:
+    """Every ramp of a policy, the floor's first, and the decisions a day that alarms are computed for."""
+
+    seen: Sequence[Seen]
+    decisions_per_day: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRamps:
+    """Look at every ramp of a policy."""
+
+    ledgers: GovernedLedgers
+    override: Override
+
+    async def __call__(self, tenant: TenantId, name: PolicyName) -> RampReport:
+        """Read them. Raises TenantDenied, PolicyNotFound."""
+        async with self.ledgers.open(tenant) as ledger:
+            policy = await ledger.policies.get(name)
+            applied = await is_applied(ledger, policy, self.override(tenant, name))
+            seen = [await look(ledger, policy, ramp, is_applied=applied) for ramp in await ramps_of(ledger, policy)]
+            return RampReport(seen, await ledger.ramps.decisions_per_day(name))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRamp:
+    """Advance, pause or abort one ramp of a policy."""
+
+    ledgers: GovernedLedgers
+    clock: Clock
+    override: Override
+
+    async def __call__(self, tenant: TenantId, name: PolicyName, arm_id: str, order: Order, move: Movement) -> Seen:
+        """Move it, and the floor or the cap with it.
+
+        Args:
+            arm_id: whose ramp; empty: the floor's.
+            move: `advancing`, `pausing` or `aborting`.
+
+        Raises:
+            ArmNotFound: the arm has no ramp.
+            IllegalTransition: as `domain.ramp` says; ReasonRequired.
+        """
+
+        async def attempt() -> Seen:
+            change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+            async with self.ledgers.open(tenant) as ledger:
+                policy = await ledger.policies.get(name)
+                applied = await is_applied(ledger, policy, self.override(tenant, name))
+                found = await _find(ledger, policy, arm_id)
+                seen = await look(ledger, policy, found, is_applied=applied)
+                if not await ledger.policies.is_first(order.write):
+                    return seen
+                moved = move(seen, change)
+                policy = await settle(ledger, policy, found, moved, change)
+                return await look(ledger, policy, moved[0], is_applied=applied)
+
+        return await retried(attempt)
+
+
+def advancing(seen: Seen, change: Change) -> Move:
+    """Go to the next stage, or let a ramp that stands go on."""
+    return advance(seen.ramp, change, seen.judged)
+
+
+def pausing(seen: Seen, change: Change) -> Move:
+    """Keep a ramp at its stage."""
+    return pause(seen.ramp, change)
+
+
+def aborting(seen: Seen, change: Change) -> Move:
+    """Go back to the first stage."""
+    return abort(seen.ramp, change)
+
+
+async def _find(ledger: GovernedLedger, policy: Policy, arm_id: str) -> Ramp:
+    for ramp in await ramps_of(ledger, policy):
+        if ramp.arm_id == arm_id:
+            return ramp
+    raise ArmNotFound(f"arm {arm_id[:90]!r} has no ramp: GetRamp lists those that have one")
+
+
+async def ramps_of(ledger: GovernedLedger, policy: Policy) -> list[Ramp]:
+    """Read the ramps that bear on a policy as it is: the floor's always, and those of live arms."""
+    stored = await ledger.ramps.of(policy.name)
+    floor = policy.spec.exploration.floor
+    begun = next((ramp for ramp in stored if ramp.kind is RampKind.FLOOR), None)
+    if begun is None:
+        begun = begin_floor(policy.name, floor, policy.create_time)
+    elif abs(begun.stage.value - floor) > _SAME:
+        begun = moved_by_hand(begun, floor, policy.update_time)
+    return [begun, *(ramp for ramp in stored if ramp.arm_id and is_live(policy, ramp.arm_id))]
+
+
+async def look(ledger: GovernedLedger, policy: Policy, ramp: Ramp, *, is_applied: bool) -> Seen:
+    """Look at one ramp and judge it."""
+    looked = await ledger.ramps.looked(policy, ramp, is_applied=is_applied)
+    return Seen(ramp, looked, judge(ramp, looked))
+
+
+async def is_applied(ledger: GovernedLedger, policy: Policy, outside: Mode) -> bool:
+    """Say whether a policy serves what it learned, at every level and on this replica."""
+    modes = (policy.mode, await ledger.policies.tenant_mode(), await ledger.policies.global_mode(), outside)
+    return most_restrictive(modes) is Mode.APPLY
+
+
+async def settle(ledger: GovernedLedger, policy: Policy, before: Ramp, moved: Move, change: Change) -> Policy:
+    """Store a ramp's move, and give its policy the floor or the cap of the stage that is now in force."""
+    ramp, event = moved
+    if ramp.stage.value != before.stage.value:
+        if ramp.kind is RampKind.FLOOR:
+            policy, staged = stage(policy, change, floor=ramp.stage.value)
+        else:
+            policy, staged = cap_arm(policy, ramp.arm_id, ramp.stage.value, change)
+        await ledger.policies.put(policy, staged)
+    await ledger.ramps.put(ramp, event)
+    return policy
+
+
+async def follow_floor(ledger: GovernedLedger, found: Policy, floor: float, change: Change) -> None:
+    """Let the ramp follow a floor that is set by hand.
+
+    Args:
+        found: the policy before.
+
+    Raises:
+        FloorNotApproved: it is below what the stages allow.
+    """
+    if abs(found.spec.exploration.floor - floor) <= _SAME:
+        return
+    begun, *_ = await ramps_of(ledger, found)
+    check_floor(begun, floor)
+    await ledger.ramps.put(moved_by_hand(begun, floor, change.at), None)
+
+
+async def take_floor_stage(
+    ledger: GovernedLedger, policy: Policy, change: Change, *, floor: float, uniform_slice: float | None, proposal: str
+) -> Policy:
+    """Carry out an approved proposal of kind FLOOR_STAGE; the one who calls has checked who approved it.
+
+    Args:
+        proposal: resource name of the proposal, for the stage.
+
+    Raises:
+        IllegalTransition: the floor is no stage after the one in force.
+        ExplorationRefused: a cap is under the slice's own share there.
+    """
+    begun, *_ = await ramps_of(ledger, policy)
+    ramp, event = approve_floor(begun, floor, proposal, change)
+    policy, staged = stage(policy, change, floor=floor, uniform_slice=uniform_slice)
+    await ledger.policies.put(policy, staged)
+    await ledger.ramps.put(ramp, event)
+    return policy
+
+
+async def begin_arm_ramp(ledger: GovernedLedger, policy: Policy, change: Change, *, arm_id: str, proposal: str) -> None:
+    """Start the ramp of an arm that was approved, from the cap that it has now.
+
+    Raises:
+        IllegalTransition: the arm is not under a cap.
+    """
+    cap = policy.spec.exploration.arm_caps.get(arm_id)
+    if cap is None or not is_live(policy, arm_id):
+        raise IllegalTransition(f"arm {arm_id} is under no cap: a ramp raises one")
+    ramp, event = begin_cap(policy.name, arm_id, stages_from(cap), proposal, change)
+    await ledger.ramps.put(replace(ramp, since=change.at), event)
