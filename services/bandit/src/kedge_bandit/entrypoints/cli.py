@@ -30,6 +30,7 @@ COMMANDS = {
     "retain": "retain:retain",
     "import": "imports:imports",
     "audit": "audit:audit",
+    "console": "console_links:console",
 }
 """File under `commands` and name in it, by command: a function, or a Typer with commands of its own."""
 

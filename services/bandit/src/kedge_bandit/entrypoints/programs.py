@@ -46,6 +46,18 @@ def web() -> Program:
     return Program(name="web", module="web")
 
 
+def console(settings: Settings) -> list[Program]:
+    """Give the pages for people, where they have a port; they get no database login.
+
+    >>> console(Settings()), [program.name for program in console(Settings(console_port=8090))]
+    ([], ['console'])
+    """
+    if not settings.console_port:
+        return []
+    no_database = {"KEDGE_DATABASE_URL": "", "DATABASE_URL": ""}
+    return [Program(name="console", module="console", settings=no_database)]
+
+
 def _nth(port: int, number: int) -> int:
     """Count ports up; 0 means none or any, and stays."""
     return port + number if port else 0

@@ -31,6 +31,9 @@ class Settings(BaseSettings):
         replicas: server processes of one `kedge serve`.
         host, port: of gRPC; one port per server process, counted up from the first one's.
         web_port: of REST and the pages.
+        console_port: of the pages for people; 0: there are none.
+        console_url: under which browsers reach them; empty: this machine's own addresses.
+        console_client_id, console_client_secret: of the console at `jwt_issuer`, for sign-on; empty: there is none.
         metrics_port, worker_metrics_port: of /metrics; 0 turns it off. The servers' are counted up like `port`.
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
         flag_provider: `flagd:PATH`, `ofrep:URL` or `unleash:URL`: an OpenFeature provider that can only restrict.
@@ -55,6 +58,10 @@ class Settings(BaseSettings):
     replicas: int = Field(default=1, ge=1, le=MAX_REPLICAS)
     port: int = Field(default=50051, ge=0, le=65535)
     web_port: int = Field(default=8080, ge=0, le=65535)
+    console_port: int = Field(default=0, ge=0, le=65535)
+    console_url: str = ""
+    console_client_id: str = ""
+    console_client_secret: str = Field(default="", repr=False)
     metrics_port: int = Field(default=9464, ge=0, le=65535)
     worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
     mode_override: Mode = Mode.APPLY

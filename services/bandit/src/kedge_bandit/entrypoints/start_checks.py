@@ -64,6 +64,7 @@ def _ports(settings: Settings) -> Iterator[tuple[str, int]]:
         yield "KEDGE_PORT", settings.port and settings.port + number
         yield "KEDGE_METRICS_PORT", settings.metrics_port and settings.metrics_port + number
     yield "KEDGE_WEB_PORT", settings.web_port
+    yield "KEDGE_CONSOLE_PORT", settings.console_port
     yield "KEDGE_WORKER_METRICS_PORT", settings.worker_metrics_port
 
 

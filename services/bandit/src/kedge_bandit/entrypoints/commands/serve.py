@@ -49,7 +49,7 @@ def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
         settings,
         database,
         said=lambda line: console.print(line, style="yellow", markup=False),
-        run=[*programs.servers(settings), programs.worker(), programs.web()],
+        run=[*programs.servers(settings), programs.worker(), programs.web(), *programs.console(settings)],
     )
     supervisor.obey_signals()
     try:
@@ -57,6 +57,9 @@ def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
         ports = ", ".join(program.settings["KEDGE_PORT"] for program in programs.servers(settings))
         scheme = "https" if is_encrypted(settings) else "http"
         console.print(f"gRPC on {settings.host}:{ports}, REST on {scheme}://{settings.host}:{settings.web_port}")
+        if settings.console_port:
+            place = settings.console_url or f"{scheme}://{settings.host}:{settings.console_port}"
+            console.print(f"console on {place}; `kedge console link` prints a way in", markup=False)
         console.print(f"operator key in {settings.data_dir / 'operator.key'}; Ctrl-C ends", markup=False)
         with kept(database.embedded, supervisor.said):
             supervisor.watch()

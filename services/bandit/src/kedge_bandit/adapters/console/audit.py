@@ -1,0 +1,97 @@
+"""Show who did what, when, on what and why, and whether the chain holds."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from kedge.bandit.v1 import governance_service_pb2
+from kedge_bandit.adapters.console import reading, wording
+from kedge_bandit.adapters.console.visit import Visit, moved
+
+SHOWN: Final = 50
+_PAGE: Final = 500
+_MOST_LOOKED_AT: Final = 10_000
+
+KINDS: Final = {
+    "": ("Everything", ()),
+    "promotions": ("Promotions", ("proposal.", "ramp.", "policy.staged", "arm.")),
+    "switch": ("Freezes and modes", (".frozen", ".unfrozen", ".mode_set", ".resumed")),
+    "configuration": (
+        "Configuration",
+        ("policy.created", "policy.configured", "policy.staged", "tenant.", "answerer."),
+    ),
+    "access": ("Access", ("key.", "identity.")),
+    "kedge": ("Kedge itself", ()),
+}
+"""What the log can be narrowed to: name, and what its verbs begin or end with."""
+SPANS: Final = {
+    "": ("Any time", None),
+    "day": ("Last 24 hours", 1),
+    "week": ("Last 7 days", 7),
+    "month": ("Last 30 days", 30),
+}
+
+
+async def show(visit: Visit) -> Response:
+    """Show a page of the log."""
+    assert visit.tenant is not None  # noqa: S101 - the path names it
+    kind, span = visit.asked("kind"), visit.asked("span")
+    kind, span = (kind if kind in KINDS else "", span if span in SPANS else "")
+    events, token = await _matching(visit, kind, span, visit.asked("before"))
+    return visit.show(
+        "audit.html",
+        section="audit",
+        events=events,
+        next=token,
+        kind=kind,
+        span=span,
+        subject=visit.asked("subject"),
+        kinds=KINDS,
+        spans=SPANS,
+    )
+
+
+async def verify(visit: Visit) -> Response:
+    """Have the server recompute the chain, and say what it found."""
+    request = governance_service_pb2.VerifyAuditRequest(parent=f"tenants/{visit.tenant}")
+    found = await visit.call(visit.backend.governance.VerifyAudit, request)
+    if found.intact:
+        sentence = f"The chain holds: all {found.events:,} events follow from the one before."
+        visit.session.note("done", sentence)
+    else:
+        sentence = f"The chain is broken at event {found.first_broken_sequence}: {found.detail}"
+        visit.session.note("refused", sentence)
+    return moved(f"/tenants/{visit.tenant}/audit")
+
+
+async def _matching(visit: Visit, kind: str, span: str, before: str) -> tuple[list[Any], str]:
+    """Read events that fit, newest first, and where the next page begins; empty at the end."""
+    assert visit.tenant is not None  # noqa: S101 - the path names it
+    found: list[Any] = []
+    days = SPANS[span][1]
+    oldest = visit.now - timedelta(days=days) if days else None
+    token = before if before.isdigit() else ""
+    for _ in range(0, _MOST_LOOKED_AT, _PAGE):
+        page = await reading.events_of(visit, visit.tenant, size=_PAGE, before=token)
+        for event in page.events:
+            moment = wording.time_of(event.event_time)
+            if oldest is not None and moment is not None and moment < oldest:
+                return found, ""
+            if len(found) == SHOWN:
+                return found, str(found[-1].sequence)
+            if fits(event, kind) and visit.asked("subject") in ("", event.subject):
+                found.append(event)
+        token = page.next_page_token
+        if not token:
+            return found, ""
+    return found, token
+
+
+def fits(event: Any, kind: str) -> bool:
+    """Say whether an event is of a kind."""
+    if kind == "kedge":
+        return bool(event.actor == "kedge")
+    marks: Sequence[str] = KINDS[kind][1]
+    return not marks or any(event.verb.startswith(mark) or event.verb.endswith(mark) for mark in marks)

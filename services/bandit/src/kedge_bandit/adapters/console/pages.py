@@ -1,0 +1,49 @@
+"""List every page behind the login, each with the one permission it takes; what is not listed is not served."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+
+from kedge_bandit.adapters.console import audit, freeze, overview, policies
+from kedge_bandit.adapters.console.visit import Visit
+from kedge_bandit.domain.principal import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page or action.
+
+    Attributes:
+        path: after the resource's name, where it is about one; `{tenant}` in it binds the permission to that tenant.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[Visit], Awaitable[Response]]
+    permission: Permission
+
+
+_TENANT: Final = "/tenants/{tenant}"
+_POLICY: Final = "/tenants/{tenant}/policies/{policy}"
+
+PAGES: Final = (
+    Page("GET", "/", overview.show, Permission.READ),
+    Page("GET", _TENANT, overview.show_tenant, Permission.READ),
+    Page("GET", _POLICY, policies.show, Permission.READ),
+    Page("GET", f"{_TENANT}/audit", audit.show, Permission.READ),
+    Page("POST", f"{_TENANT}/audit/verify", audit.verify, Permission.READ),
+    Page("GET", "/everything/freeze", freeze.ask, Permission.FREEZE),
+    Page("POST", "/everything/freeze", freeze.do, Permission.FREEZE),
+    Page("GET", "/everything/unfreeze", freeze.ask_back, Permission.GOVERN),
+    Page("POST", "/everything/unfreeze", freeze.undo, Permission.GOVERN),
+    Page("GET", f"{_TENANT}/freeze", freeze.ask, Permission.FREEZE),
+    Page("POST", f"{_TENANT}/freeze", freeze.do, Permission.FREEZE),
+    Page("GET", f"{_TENANT}/unfreeze", freeze.ask_back, Permission.GOVERN),
+    Page("POST", f"{_TENANT}/unfreeze", freeze.undo, Permission.GOVERN),
+    Page("GET", f"{_POLICY}/freeze", freeze.ask, Permission.FREEZE),
+    Page("POST", f"{_POLICY}/freeze", freeze.do, Permission.FREEZE),
+    Page("GET", f"{_POLICY}/unfreeze", freeze.ask_back, Permission.GOVERN),
+    Page("POST", f"{_POLICY}/unfreeze", freeze.undo, Permission.GOVERN),
+)

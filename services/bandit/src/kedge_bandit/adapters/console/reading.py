@@ -1,0 +1,109 @@
+"""Read what pages show from the server, many things at once."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from kedge.bandit.v1 import (
+    audit_event_pb2,
+    governance_service_pb2,
+    policy_pb2,
+    policy_service_pb2,
+    tenant_service_pb2,
+)
+from kedge_bandit.adapters.console.backend import CallRefused
+from kedge_bandit.adapters.console.standing import Standing, stand
+from kedge_bandit.adapters.console.visit import Visit
+from kedge_bandit.domain.identifiers import TenantId, tenant_id
+
+TENANTS_SHOWN: Final = 25
+"""Tenants on one page of an operator's overview: each costs a few calls."""
+_PAGE: Final = 1000
+_EVENTS_LOOKED_AT: Final = 300
+_AT_ONCE: Final = 16
+T = TypeVar("T")
+
+
+async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Wait for many calls, some at once."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(call: Awaitable[T]) -> T:
+        async with places:
+            return await call
+
+    return list(await asyncio.gather(*(one(call) for call in calls)))
+
+
+async def tenants_of(visit: Visit) -> list[TenantId]:
+    """List the tenants that somebody may see, by name."""
+    if not visit.session.is_everywhere:
+        return sorted(tenant for tenant in visit.session.roles if tenant is not None)
+    found: list[TenantId] = []
+    request = tenant_service_pb2.ListTenantsRequest(page_size=_PAGE)
+    while True:
+        page = await visit.call(visit.backend.tenants.ListTenants, request)
+        found += [tenant_id(one.name.removeprefix("tenants/")) for one in page.tenants]
+        if not page.next_page_token:
+            return found
+        request.page_token = page.next_page_token
+
+
+async def mode_of(visit: Visit, name: str, tenant: TenantId | None = None) -> Any:
+    """Read the modes of a policy, a tenant or "global"."""
+    request = governance_service_pb2.GetModeRequest(name=name)
+    return await visit.call(visit.backend.governance.GetMode, request, tenant)
+
+
+async def policies_of(visit: Visit, tenant: TenantId) -> list[Any]:
+    """List a tenant's policies."""
+    request = policy_service_pb2.ListPoliciesRequest(parent=f"tenants/{tenant}", page_size=_PAGE)
+    return list((await visit.call(visit.backend.policies.ListPolicies, request, tenant)).policies)
+
+
+async def events_of(visit: Visit, tenant: TenantId, *, size: int, before: str = "") -> Any:
+    """Read a page of a tenant's audit events, newest first."""
+    request = governance_service_pb2.ListAuditEventsRequest(
+        parent=f"tenants/{tenant}", page_size=size, page_token=before
+    )
+    return await visit.call(visit.backend.governance.ListAuditEvents, request, tenant)
+
+
+async def standings_of(visit: Visit, tenant: TenantId) -> list[Standing]:
+    """Read how every policy of a tenant stands."""
+    policies = await policies_of(visit, tenant)
+    return await together(standing_of(visit, tenant, policy.name) for policy in policies)
+
+
+async def standing_of(visit: Visit, tenant: TenantId, name: str, *, cells: bool = False) -> Standing:
+    """Read how one policy stands, and who brought it there if it does not serve what it learned."""
+    request = policy_service_pb2.GetPolicyStatusRequest(name=name, without_cells=not cells)
+    status = await visit.call(visit.backend.policies.GetPolicyStatus, request, tenant)
+    if status.effective_mode == policy_pb2.MODE_APPLY:
+        return stand(status, "", None)
+    decided_by = (await mode_of(visit, name, tenant)).decided_by
+    level = {"policy": name, "tenant": f"tenants/{tenant}"}.get(decided_by, "")
+    return stand(status, decided_by, await _last_change(visit, tenant, level) if level else None)
+
+
+async def _last_change(visit: Visit, tenant: TenantId, name: str) -> audit_event_pb2.AuditEvent | None:
+    """Find the event that last changed a level's mode, among the newest ones."""
+    try:
+        page = await events_of(visit, tenant, size=_EVENTS_LOOKED_AT)
+    except CallRefused:
+        return None
+    return next((event for event in page.events if event.subject == name and _changes_mode(event.verb)), None)
+
+
+def _changes_mode(verb: str) -> bool:
+    return verb.endswith((".frozen", ".unfrozen", ".mode_set"))
+
+
+def totals(standings: Sequence[Standing]) -> dict[str, int]:
+    """Count what an overview says first."""
+    return {
+        "policies": len(standings),
+        "stopped": sum(one.mode in ("FROZEN", "BYPASS") for one in standings),
+        "held": sum(one.worst is not None for one in standings),
+        "episodes": sum(one.ended for one in standings),
+    }

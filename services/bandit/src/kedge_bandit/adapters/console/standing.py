@@ -1,0 +1,188 @@
+"""Say how a policy stands: whether it is held back, by what and why, and how the learned part does."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kedge.bandit.v1 import audit_event_pb2
+from kedge_bandit.adapters.console import wording
+from kedge_bandit.adapters.console.charts import Interval
+
+FIRST_STAGE: Final = 0.8
+_Z95: Final = 1.959964
+_SAID: Final = {"OBSERVE": "Only observing", "FROZEN": "Frozen", "BYPASS": "Bypassed"}
+_STOPPED: Final = ("FROZEN", "BYPASS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """One thing that keeps learned choices back.
+
+    Attributes:
+        tone: "bad" where the baseline alone is served, "warn" where less is served or nothing is learned, "info".
+        headline: in a few words.
+        why: in a sentence, with what to do.
+        event: the audit event that made it so; None where there is none.
+    """
+
+    tone: str
+    headline: str
+    why: str
+    event: audit_event_pb2.AuditEvent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A policy at one moment.
+
+    Attributes:
+        status: what GetPolicyStatus answered.
+        mode: effective mode.
+        decided_by: level that decides the mode; empty for APPLY.
+    """
+
+    status: Any
+    mode: str
+    decided_by: str
+    holds: Sequence[Hold]
+
+    @property
+    def name(self) -> str:
+        """Resource name."""
+        return str(self.status.policy.name)
+
+    @property
+    def own_name(self) -> str:
+        """Last part of the name."""
+        return wording.own_name(self.name)
+
+    @property
+    def worst(self) -> Hold | None:
+        """The first of what holds it back; None where nothing does."""
+        return next((hold for hold in self.holds if hold.tone != "info"), None)
+
+    @property
+    def floor(self) -> float:
+        """Least share of the baseline."""
+        return float(self.status.policy.exploration.exploitation_floor)
+
+    @property
+    def baseline_key(self) -> str:
+        """Key of the baseline's action."""
+        keys = self.status.policy.action_keys
+        index = self.status.policy.baseline_index
+        return str(keys[index]) if index < len(keys) else ""
+
+    @property
+    def lift(self) -> Interval | None:
+        """Observed mean reward of learned traffic less the baseline's, all episodes alike.
+
+        The interval takes the largest variance that a mean of rewards in [0, 1] can have (Bhatia and Davis 2000): it is
+        never too narrow for want of a sum of squares.
+        """
+        groups = self._groups()
+        if groups is None:
+            return None
+        (learned, n), (baseline, m) = groups
+        half = _Z95 * math.sqrt(learned * (1 - learned) / n + baseline * (1 - baseline) / m)
+        mean = learned - baseline
+        return Interval(label="online reward", mean=mean, lower=mean - half, upper=mean + half)
+
+    def _groups(self) -> tuple[tuple[float, int], tuple[float, int]] | None:
+        learned = [one for one in self.status.actions if one.action_key != self.baseline_key and one.episodes]
+        baseline = [one for one in self.status.actions if one.action_key == self.baseline_key and one.episodes]
+        n, m = (sum(one.episodes for one in group) for group in (learned, baseline))
+        if not n or not m:
+            return None
+        means = [
+            sum(one.mean_reward * one.episodes for one in group) / size for group, size in ((learned, n), (baseline, m))
+        ]
+        return (means[0], n), (means[1], m)
+
+    @property
+    def veto_rate(self) -> float | None:
+        """Vetoed share of what was settled; None before anything was."""
+        counts = self.status.episode_counts
+        ended = counts["SETTLED"] + counts["VETOED"]
+        return counts["VETOED"] / ended if ended else None
+
+    @property
+    def ended(self) -> int:
+        """Episodes that were settled or vetoed."""
+        counts = self.status.episode_counts
+        return int(counts["SETTLED"] + counts["VETOED"])
+
+
+def stand(status: Any, decided_by: str, event: audit_event_pb2.AuditEvent | None) -> Standing:
+    """Judge a policy's status.
+
+    Args:
+        decided_by: the level that decides the mode, as GetMode names it.
+        event: the audit event that brought the present mode, where it is known.
+    """
+    mode = wording.mode(status.effective_mode)
+    holds = [*_by_mode(mode, decided_by, event), *_by_status(status, mode)]
+    return Standing(status=status, mode=mode, decided_by=decided_by, holds=holds)
+
+
+_ENDS: Final = {
+    "policy": "Unfreeze the policy to go on.",
+    "tenant": "The whole tenant is stopped: unfreeze the tenant to go on.",
+    "global": "Everything is stopped, by whoever runs the service: only an operator can end it.",
+    "file": "A file `mode_override` on the server's machine says so: whoever runs the service can remove it.",
+    "environment": "The server was started with KEDGE_MODE_OVERRIDE: whoever runs the service can change it.",
+    "flags": "Your flag system says so: switch its flag on again.",
+}
+
+
+def _by_mode(mode: str, decided_by: str, event: audit_event_pb2.AuditEvent | None) -> Iterator[Hold]:
+    if mode == "APPLY":
+        return
+    levels = {"policy": "", "tenant": "with its tenant", "global": "with everything", "": ""}
+    level = levels.get(decided_by, f"by {decided_by}")
+    tone = "bad" if mode in _STOPPED else "warn"
+    ends = _ENDS.get(decided_by, "") if mode in _STOPPED else "Set the mode to APPLY to serve learned choices."
+    yield Hold(
+        tone=tone, headline=f"{_SAID[mode]} {level}".strip(), why=f"{wording.MODE_MEANS[mode]}. {ends}", event=event
+    )
+
+
+def _by_status(status: Any, mode: str) -> Iterator[Hold]:
+    if not status.allocation_version:
+        yield Hold(
+            tone="warn", headline="No allocation yet", why="The worker has published nothing: the baseline is served."
+        )
+    closed = wording.decision_reason(status.closed_reason)
+    if closed == "BUDGET":
+        why = "Exploring has cost its share of the baseline's reward: only the baseline is published until then."
+        yield Hold(tone="bad", headline="Exploration budget spent", why=why)
+    if closed == "CAP":
+        yield Hold(tone="bad", headline="A cap is reached", why=_cap(status))
+    if status.learning_held:
+        why = f"Learning is held ({status.learning_held}): outcomes are stored, belief does not move."
+        yield Hold(tone="warn", headline="Learning held", why=why)
+    if status.self_check.alarm:
+        why = "What was drawn does not fit what was published. Do not clear it before you know why: `kedge replay`."
+        yield Hold(tone="bad", headline="Self-check alarm", why=why)
+    yield from _by_floor(float(status.policy.exploration.exploitation_floor), mode)
+    out = [wording.action_name(one.action_key) for one in status.actions if not one.eligible]
+    if out:
+        why = f"Believed to be vetoed too often, and not served: {', '.join(out)}."
+        yield Hold(tone="warn", headline=f"{wording.count(len(out), 'action')} excluded", why=why)
+
+
+def _by_floor(floor: float, mode: str) -> Iterator[Hold]:
+    if mode != "APPLY":
+        return
+    if floor >= FIRST_STAGE:
+        why = f"At least {wording.percent(floor)} of traffic stays with the baseline until a later stage is reached."
+        yield Hold(tone="info", headline="At its first stage", why=why)
+
+
+def _cap(status: Any) -> str:
+    until = wording.time_of(status.capped_until)
+    text = f"{status.non_baseline_decisions:,} decisions of the last hour were not the baseline"
+    if status.non_baseline_cost_usd:
+        text += f", and they cost ${status.non_baseline_cost_usd:,.2f} in a day"
+    return f"{text}. The baseline alone is published" + (f" until {until:%Y-%m-%d %H:%M} UTC." if until else ".")

@@ -1,0 +1,180 @@
+"""Say facts as people say them: times, persons, modes, verbs, shares."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import unquote
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from markupsafe import Markup, escape
+
+from kedge.bandit.v1 import audit_event_pb2, decision_pb2, policy_pb2
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+MODE_MEANS: Final[Mapping[str, str]] = {
+    "APPLY": "Learned choices are served, and it learns",
+    "OBSERVE": "The baseline is served; it learns from baseline traffic only",
+    "FROZEN": "The baseline is served and nothing is learned; belief is kept exactly",
+    "BYPASS": "The baseline is served without reading the policy; nothing is learned",
+    "UNSPECIFIED": "No mode is known",
+}
+MODE_TONE: Final[Mapping[str, str]] = {"APPLY": "good", "OBSERVE": "info", "FROZEN": "bad", "BYPASS": "bad"}
+
+
+def mode(number: int) -> str:
+    """Name a mode.
+
+    >>> mode(policy_pb2.MODE_FROZEN)
+    'FROZEN'
+    """
+    return policy_pb2.Mode.Name(number).removeprefix("MODE_")  # type: ignore[arg-type]  # a number off the wire
+
+
+def decision_reason(number: int) -> str:
+    """Name why a decision came out as it did; empty where nothing is said."""
+    name = decision_pb2.DecisionReason.Name(number)  # type: ignore[arg-type]  # a number off the wire
+    name = name.removeprefix("DECISION_REASON_")
+    return "" if name == "UNSPECIFIED" else name
+
+
+def time_of(stamp: Timestamp) -> datetime | None:
+    """Read a time of the wire; None where none is set."""
+    return stamp.ToDatetime(UTC) if stamp.seconds else None
+
+
+def distance(moment: datetime, now: datetime) -> str:
+    """Say how far away a moment is.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> distance(noon.replace(hour=9), noon), distance(noon.replace(minute=5), noon), distance(noon, noon)
+    ('3 h ago', 'in 5 min', 'just now')
+    """
+    seconds = (now - moment).total_seconds()
+    size = abs(seconds)
+    if size < _MINUTE:
+        return "just now" if seconds >= 0 else "in a moment"
+    count, unit = next(
+        (int(size // of), name) for of, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")) if size >= of
+    )
+    return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
+
+
+def when(stamp: Timestamp | datetime | None, now: datetime) -> Markup:
+    """Write a time in UTC with how long ago it is."""
+    moment = time_of(stamp) if isinstance(stamp, Timestamp) else stamp
+    if moment is None:
+        return Markup('<span class="quiet">never</span>')
+    text = moment.strftime("%Y-%m-%d %H:%M")
+    return Markup(
+        '<time datetime="{}" title="{} UTC">{} <span class="quiet">UTC<span class="under">{}</span></span></time>'
+    ).format(moment.isoformat(timespec="seconds"), moment.strftime("%Y-%m-%d %H:%M:%S"), text, distance(moment, now))
+
+
+def ago(stamp: Timestamp | datetime | None, now: datetime) -> Markup:
+    """Write how long ago a time is, with the UTC time behind it."""
+    moment = time_of(stamp) if isinstance(stamp, Timestamp) else stamp
+    if moment is None:
+        return Markup('<span class="quiet">never</span>')
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        moment.isoformat(timespec="seconds"), moment.strftime("%Y-%m-%d %H:%M:%S"), distance(moment, now)
+    )
+
+
+def who(actor: str) -> str:
+    """Name an actor shortly; the full name stands behind it.
+
+    >>> who("person:https://login.example#alice%20smith by service:console"), who("key:core-app"), who("kedge")
+    ('alice smith', 'core-app', 'Kedge itself')
+    """
+    if actor == "kedge":
+        return "Kedge itself"
+    first = actor.partition(" by ")[0]
+    if first.startswith("person:"):
+        return unquote(first.rpartition("#")[2])
+    return first.partition(":")[2] or first
+
+
+def own_name(resource: str) -> str:
+    """Give the last part of a resource name.
+
+    >>> own_name("tenants/acme/policies/support")
+    'support'
+    """
+    return resource.rpartition("/")[2]
+
+
+def arm_name(arm_id: str) -> str:
+    """Give an arm's name without its hash.
+
+    >>> arm_name("large@0123456789ab")
+    'large'
+    """
+    return arm_id.partition("@")[0]
+
+
+def action_name(key: str) -> str:
+    """Write an action key without the hashes.
+
+    >>> action_name("large@0123456789ab|cot@ba9876543210")
+    'large · cot'
+    """
+    return " · ".join(arm_name(arm) for arm in key.split("|"))
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Write a share.
+
+    >>> percent(0.8), percent(0.0049, 1)
+    ('80 %', '0.5 %')
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Write a difference with its sign.
+
+    >>> signed(0.0312), signed(-0.5, 1), signed(0.0001)
+    ('+0.031', '−0.5', '0.000')
+    """
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        return text
+    return ("+" if value > 0 else "−") + text
+
+
+def count(number: float, noun: str, many: str = "") -> str:
+    """Write how many.
+
+    >>> count(1, "policy", "policies"), count(1200, "tenant")
+    ('1 policy', '1,200 tenants')
+    """
+    return f"{number:,.0f} {noun if number == 1 else many or noun + 's'}"
+
+
+def command(*words: str, because: str = "…") -> str:
+    """Write the line that does the same on the command line.
+
+    >>> command("freeze", "acme", "support", because="too slow")
+    "kedge freeze acme support --because 'too slow'"
+    """
+    reason = f'"{because}"' if because == "…" else shlex.quote(because)
+    return " ".join(["kedge", *(shlex.quote(word) for word in words), "--because", reason])
+
+
+def facts_of(event: audit_event_pb2.AuditEvent) -> list[tuple[str, str]]:
+    """Read the facts of an audit event as name and value; none where they were erased."""
+    try:
+        read: Any = json.loads(event.payload_json or "{}")
+    except ValueError:
+        return [("facts", event.payload_json)]
+    if not isinstance(read, dict):
+        return [("facts", event.payload_json)]
+    return [(str(name), value if isinstance(value, str) else json.dumps(value)) for name, value in read.items()]
+
+
+def lines(text: str) -> Markup:
+    """Write a text with its line breaks."""
+    return Markup("<br>").join(escape(line) for line in text.splitlines())
