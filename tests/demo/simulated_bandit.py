@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import betaincc
 
 from kedge_demo.arms import Part
-from kedge_demo.build_world import FIRST_FLOOR, FIRST_SLICE, JUDGE_RATE
+from kedge_demo.build_world import FIRST_FLOOR, FIRST_SLICE, JUDGE_RATE, LAST_FLOOR
 from kedge_demo.datasets import Floats, Integers
-from kedge_demo.play import LAST_FLOOR, LAST_SLICE
+from kedge_demo.play import LAST_SLICE
 from kedge_demo.rewards import RewardTables, reward_tables
 from kedge_demo.truth import Flags
 from kedge_demo.world import World

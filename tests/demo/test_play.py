@@ -16,13 +16,14 @@ from kedge.bandit.v1 import (
     outcome_pb2,
     policy_service_pb2,
 )
+from kedge_demo.build_world import LAST_FLOOR
 from kedge_demo.counts import Play, TenantCounts, read_play, write_play
 from kedge_demo.export_log import read_log
 from kedge_demo.figures import figures
 from kedge_demo.frozen import ask
 from kedge_demo.keys import TenantKeys, read_keys
 from kedge_demo.pace import Pace, PlayFailed
-from kedge_demo.play import LAST_FLOOR, Server, client_baseline, play, single_failures
+from kedge_demo.play import Server, client_baseline, play, single_failures
 from kedge_demo.world import World, episode_id
 from kedge_demo.worlds import build_worlds
 from tests.demo.stand_in import StandIn, serve

@@ -70,9 +70,9 @@ def test_the_example_applies_and_decides(stack: Stack) -> None:
 def test_the_switch_is_pulled_released_and_audited(stack: Stack) -> None:
     onboarded(stack, "switched")
     staged = read(
-        stack, "policy", "stage", "switched", "support", "--floor", "0.5", "--slice", "0.2", "--because", "go"
+        stack, "policy", "stage", "switched", "support", "--floor", "0.9", "--slice", "0.2", "--because", "go"
     )
-    assert staged["exploration"]["exploitation_floor"] == 0.5
+    assert staged["exploration"]["exploitation_floor"] == 0.9
     assert read(stack, "freeze", "switched", "--because", "it lies")["effective_mode"] == "FROZEN"
     decide = ("decide", "switched", "support", "--episode")
     wait_for(lambda: read(stack, *decide, "e0")["reason"] == "FROZEN", "the freeze to reach the replica")

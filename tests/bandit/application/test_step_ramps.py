@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kedge_bandit.application.floor_stages import begin_arm_ramp, take_floor_stage
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ramps import (
     MoveRamp,
@@ -11,9 +12,7 @@ from kedge_bandit.application.ramps import (
     Seen,
     aborting,
     advancing,
-    begin_arm_ramp,
     pausing,
-    take_floor_stage,
 )
 from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.domain.audit import Actor

@@ -15,6 +15,8 @@ from kedge_demo.world import W_HUMAN, W_JUDGE, W_TASK_SUCCESS, World
 
 JUDGE_RATE = 0.3
 FIRST_FLOOR, FIRST_SLICE = 0.8, 0.10
+LAST_FLOOR = 0.05
+"""What a policy is put with, so that its stages may reach it; it is staged to the first floor before any traffic."""
 HALF_LIFE_DAYS = 14
 RELEASE_SHARE = 0.20
 
@@ -123,7 +125,7 @@ def _policy(plan: Plan, baseline: DemoAction) -> policies.Policy:
             judge_rate=JUDGE_RATE,
         ),
         exploration=policies.ExplorationSpec(
-            exploitation_floor=FIRST_FLOOR, uniform_slice=FIRST_SLICE, budget_share=0.05
+            exploitation_floor=LAST_FLOOR, uniform_slice=FIRST_SLICE, budget_share=0.05
         ),
         learner="beta",
         prior_strength=6.0,

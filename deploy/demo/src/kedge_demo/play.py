@@ -24,7 +24,7 @@ from rich.console import Console
 from kedge_client.action import Arm, Baseline
 from kedge_client.errors import KedgeClientError
 from kedge_client.kedge import Kedge
-from kedge_demo.build_world import FIRST_FLOOR, FIRST_SLICE
+from kedge_demo.build_world import FIRST_FLOOR, FIRST_SLICE, LAST_FLOOR
 from kedge_demo.counts import Play, Stage, TenantCounts, write_play
 from kedge_demo.keys import TenantKeys, read_keys
 from kedge_demo.pace import Pace, PlayFailed
@@ -33,7 +33,7 @@ from kedge_demo.progress import show_progress
 from kedge_demo.world import World
 from kedge_demo.worlds import SEED, build_worlds
 
-LAST_FLOOR, LAST_SLICE = 0.05, 0.02
+LAST_SLICE = 0.02
 BECAUSE = "demo: the learned part has shown itself on the floor's traffic"
 IN_FLIGHT = 64
 DECIDE_DEADLINE_S = 10.0

@@ -165,7 +165,7 @@ async def test_the_switch_wins_against_changes_made_at_the_same_time(administere
         request = policy_service_pb2.StagePolicyRequest(name=policy, exploitation_floor=floor, because="go on")
         await it.policies.StagePolicy(request, metadata=it.operator)
 
-    await asyncio.gather(stage(0.5), freeze(it, policy), stage(0.6))
+    await asyncio.gather(stage(0.9), freeze(it, policy), stage(0.95))
     read = await it.policies.GetPolicy(policy_service_pb2.GetPolicyRequest(name=policy), metadata=it.operator)
     assert (read.policy.mode, read.policy.policy_version) == (FROZEN, 4)
 

@@ -51,7 +51,7 @@ async def test_a_request_sent_twice_counts_once(administered: Administered) -> N
     request = pb.PutPolicyRequest(policy=policy, because="to test it", request_id="r1")
     first = await it.policies.PutPolicy(request, metadata=it.operator)
     assert (await it.policies.PutPolicy(request, metadata=it.operator)).policy == first.policy
-    stage = pb.StagePolicyRequest(name=policy.name, exploitation_floor=0.5, because="go on", request_id="r2")
+    stage = pb.StagePolicyRequest(name=policy.name, exploitation_floor=0.9, because="go on", request_id="r2")
     staged = await it.policies.StagePolicy(stage, metadata=it.operator)
     assert (await it.policies.StagePolicy(stage, metadata=it.operator)).policy == staged.policy
     assert staged.policy.policy_version == 2

@@ -1,9 +1,10 @@
 """Configure: put a policy, add and retire arms, each from the version that the caller saw."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers
+from kedge_bandit.application.floor_stages import follow_floor
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.advice import warnings_of
@@ -31,16 +32,25 @@ class PutPolicy:
     clock: Clock
 
     async def __call__(
-        self, tenant: TenantId, name: PolicyName, spec: PolicySpec, order: Order, *, expected_version: int
+        self,
+        tenant: TenantId,
+        name: PolicyName,
+        spec: PolicySpec,
+        order: Order,
+        *,
+        expected_version: int,
+        keeps_floor: bool = False,
     ) -> Configured:
         """Put it.
 
         Args:
             expected_version: the version that the change was made from; 0 creates.
+            keeps_floor: a policy that is there keeps the floor that its ramp has reached.
 
         Raises:
             VersionMismatch: another change came first.
             InvalidPolicy, ExplorationRefused: the configuration cannot serve.
+            FloorNotApproved: its floor is below what the stages of the policy allow.
             ReasonRequired, IdempotencyConflict, TenantDenied.
         """
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
@@ -49,11 +59,14 @@ class PutPolicy:
             policy = found
             if await ledger.policies.is_first(order.write) or found is None:
                 _check_version(found, expected_version)
+                if found is not None and keeps_floor:
+                    spec = _at_floor(spec, found)
                 if found is None:
                     policy, event = create(name, spec, change)
                     await ledger.policies.put(policy, event)
                 elif with_history(found, spec) != found.spec:
                     policy, event = replace_spec(found, spec, change)
+                    await follow_floor(ledger, found, spec.exploration.floor, change)
                     await ledger.policies.put(policy, event)
         if policy is None:
             raise PolicyNotFound(name)
@@ -113,6 +126,11 @@ async def _moved(
         moved, event = move(found, change)
         await ledger.policies.put(moved, event)
     return moved
+
+
+def _at_floor(spec: PolicySpec, found: Policy) -> PolicySpec:
+    """Give a spec the floor of the policy that it is put for."""
+    return replace(spec, exploration=replace(spec.exploration, floor=found.spec.exploration.floor))
 
 
 async def _find(ledger: GovernedLedger, name: PolicyName) -> Policy | None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers, WriteId
+from kedge_bandit.application.floor_stages import follow_floor
 from kedge_bandit.application.hold import SELF_CHECK
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.read_modes import GLOBAL, Levels, Modes, Scope
@@ -138,12 +139,20 @@ class StagePolicy:
     async def __call__(
         self, tenant: TenantId, name: PolicyName, order: Order, *, floor: float, uniform_slice: float | None = None
     ) -> Policy:
-        """Stage. Raises ExplorationRefused, IllegalTransition when nothing would change, ReasonRequired."""
+        """Stage. Raises FloorNotApproved, ExplorationRefused, IllegalTransition for no change, ReasonRequired."""
 
-        def move(policy: Policy, change: Change) -> Move:
-            return stage(policy, change, floor=floor, uniform_slice=uniform_slice)
+        async def attempt() -> Policy:
+            async with self.ledgers.open(tenant) as ledger:
+                found = await ledger.policies.get(name)
+                if not await ledger.policies.is_first(order.write):
+                    return found
+                change = _change(tenant, order, self.clock)
+                moved, event = stage(found, change, floor=floor, uniform_slice=uniform_slice)
+                await follow_floor(ledger, found, floor, change)
+                await ledger.policies.put(moved, event)
+            return moved
 
-        return await _moved(self.ledgers, self.clock, (tenant, name), order, move)
+        return await retried(attempt)
 
 
 async def retried(attempt: Callable[[], Awaitable[_T]]) -> _T:

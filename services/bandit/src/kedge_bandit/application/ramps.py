@@ -1,14 +1,15 @@
-"""Look at ramps and move them: by hand, by what a second person approved, and where a floor was set by hand."""
+"""Look at ramps, and let people move them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers, Override
+from kedge_bandit.application.floor_stages import ramps_of
 from kedge_bandit.application.govern import Order, retried
 from kedge_bandit.application.ports import Clock
-from kedge_bandit.domain.cap_stage import cap_arm, is_live, stages_from
+from kedge_bandit.domain.cap_stage import cap_arm
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.errors import ArmNotFound, IllegalTransition
+from kedge_bandit.domain.errors import ArmNotFound
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.lifecycle import stage
 from kedge_bandit.domain.mode import Mode, most_restrictive
@@ -21,14 +22,9 @@ from kedge_bandit.domain.ramp import (
     RampKind,
     abort,
     advance,
-    begin_cap,
-    begin_floor,
     judge,
     pause,
 )
-from kedge_bandit.domain.ramp_step import approve_floor, check_floor, moved_by_hand
-
-_SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +121,6 @@ async def _find(ledger: GovernedLedger, policy: Policy, arm_id: str) -> Ramp:
     raise ArmNotFound(f"arm {arm_id[:90]!r} has no ramp: GetRamp lists those that have one")
 
 
-async def ramps_of(ledger: GovernedLedger, policy: Policy) -> list[Ramp]:
-    """Read the ramps that bear on a policy as it is: the floor's always, and those of live arms."""
-    stored = await ledger.ramps.of(policy.name)
-    floor = policy.spec.exploration.floor
-    begun = next((ramp for ramp in stored if ramp.kind is RampKind.FLOOR), None)
-    if begun is None:
-        begun = begin_floor(policy.name, floor, policy.create_time)
-    elif abs(begun.stage.value - floor) > _SAME:
-        begun = moved_by_hand(begun, floor, policy.update_time)
-    return [begun, *(ramp for ramp in stored if ramp.arm_id and is_live(policy, ramp.arm_id))]
-
-
 async def look(ledger: GovernedLedger, policy: Policy, ramp: Ramp, *, is_applied: bool) -> Seen:
     """Look at one ramp and judge it."""
     looked = await ledger.ramps.looked(policy, ramp, is_applied=is_applied)
@@ -160,52 +144,3 @@ async def settle(ledger: GovernedLedger, policy: Policy, before: Ramp, moved: Mo
         await ledger.policies.put(policy, staged)
     await ledger.ramps.put(ramp, event)
     return policy
-
-
-async def follow_floor(ledger: GovernedLedger, found: Policy, floor: float, change: Change) -> None:
-    """Let the ramp follow a floor that is set by hand.
-
-    Args:
-        found: the policy before.
-
-    Raises:
-        FloorNotApproved: it is below what the stages allow.
-    """
-    if abs(found.spec.exploration.floor - floor) <= _SAME:
-        return
-    begun, *_ = await ramps_of(ledger, found)
-    check_floor(begun, floor)
-    await ledger.ramps.put(moved_by_hand(begun, floor, change.at), None)
-
-
-async def take_floor_stage(
-    ledger: GovernedLedger, policy: Policy, change: Change, *, floor: float, uniform_slice: float | None, proposal: str
-) -> Policy:
-    """Carry out an approved proposal of kind FLOOR_STAGE; the one who calls has checked who approved it.
-
-    Args:
-        proposal: resource name of the proposal, for the stage.
-
-    Raises:
-        IllegalTransition: the floor is no stage after the one in force.
-        ExplorationRefused: a cap is under the slice's own share there.
-    """
-    begun, *_ = await ramps_of(ledger, policy)
-    ramp, event = approve_floor(begun, floor, proposal, change)
-    policy, staged = stage(policy, change, floor=floor, uniform_slice=uniform_slice)
-    await ledger.policies.put(policy, staged)
-    await ledger.ramps.put(ramp, event)
-    return policy
-
-
-async def begin_arm_ramp(ledger: GovernedLedger, policy: Policy, change: Change, *, arm_id: str, proposal: str) -> None:
-    """Start the ramp of an arm that was approved, from the cap that it has now.
-
-    Raises:
-        IllegalTransition: the arm is not under a cap.
-    """
-    cap = policy.spec.exploration.arm_caps.get(arm_id)
-    if cap is None or not is_live(policy, arm_id):
-        raise IllegalTransition(f"arm {arm_id} is under no cap: a ramp raises one")
-    ramp, event = begin_cap(policy.name, arm_id, stages_from(cap), proposal, change)
-    await ledger.ramps.put(replace(ramp, since=change.at), event)

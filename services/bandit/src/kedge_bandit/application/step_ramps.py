@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import structlog
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers
-from kedge_bandit.application.ramps import Seen, is_applied, look, ramps_of, settle
+from kedge_bandit.application.floor_stages import ramps_of
+from kedge_bandit.application.ramps import Seen, is_applied, look, settle
 from kedge_bandit.domain.audit import KEDGE, Fact
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import KedgeError

@@ -47,7 +47,14 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
         actor = self.keyring.require(context, _ALLOWED["PutPolicy"], tenant).actor
         order = order_of(actor, "PutPolicy", request, because=request.because, request_id=request.request_id)
         spec = spec_of(request.policy)
-        put = await self.put(tenant, name, spec, order, expected_version=request.expected_version)
+        put = await self.put(
+            tenant,
+            name,
+            spec,
+            order,
+            expected_version=request.expected_version,
+            keeps_floor=not request.policy.exploration.HasField("exploitation_floor"),
+        )
         return pb.PutPolicyResponse(policy=policy_message(tenant, put.policy), warnings=put.warnings)
 
     @answering

@@ -39,6 +39,8 @@ READY_SECONDS = 60.0
 SETTLE_SECONDS = 180.0
 REPLAYED = 1_000
 MARKER = ".kedge-demo"
+FIRST_FLOOR = "0.8"
+BECAUSE_FLOOR = "demo: the baseline keeps most of the traffic until something was learned"
 BECAUSE_FREEZE = "demo: show that one command stops everything a tenant learns"
 
 
@@ -206,6 +208,7 @@ def _onboard(stage: Stage) -> dict[str, str]:
             for name, role in (("core_app", "core_app"), ("viewer", "viewer"))
         }
         stage.kedge("policy", "apply", str(path), "--because", "demo")
+        stage.kedge("policy", "stage", tenant, policies[tenant], "--floor", FIRST_FLOOR, "--because", BECAUSE_FLOOR)
     key_file = stage.out / "keys.json"
     key_file.touch(mode=0o600)
     key_file.write_text(json.dumps(keys), encoding="utf-8")
