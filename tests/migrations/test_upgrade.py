@@ -64,6 +64,7 @@ OUTCOME = {
     "payload": {"value": 1.0},
     "served_action": None,
 }
+DIVIDED = ("allocation", "audit_event", "decision", "episode", "episode_event", "evidence", "outcome")
 BATCH = {"decisions": [DECISION], "episode_events": [EVENT], "outcomes": [OUTCOME]}
 
 
@@ -112,8 +113,9 @@ def upgraded(fresh_database: str) -> Iterator[tuple[psycopg.Connection[Any], dic
         address = fresh_database.replace("postgresql://", "postgresql+psycopg://", 1)
         assert (upgrade(address), upgrade(address)) == (2, 0)
         connection.execute("SELECT control.create_tenant(%s)", (FRESH,))
-        assert connection.execute("SELECT control.extend_partitions('')").fetchall() == [(FRESH,)]
         assert connection.execute("SELECT control.extend_partitions('')").fetchall() == [(None,)]
+        divided = [connection.execute("SELECT control.divide_next(0)").fetchall()[0][0] for _ in range(8)]
+        assert sorted(divided[:7]) == [f"{schema_of(FRESH)}.{name}" for name in DIVIDED] and divided[7] is None
         yield connection, before, control
         for tenant in (EMPTY, FULL, FRESH):
             connection.execute(f"DROP SCHEMA {schema_of(tenant)} CASCADE")

@@ -258,7 +258,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'MISSING_ROLE_SWITCH', f.object, 'reaches into tenants'' schemas with the rights of its owner'
     FROM function f JOIN pg_namespace n ON n.oid = f.pronamespace
     WHERE n.nspname = 'control' AND f.prosecdef AND f.prosrc ~* '\mexecute\M' AND f.proname <> ALL
-        ('{create_tenant,extend_partitions,erase_tenant,erase_user,drop_month}')
+        ('{create_tenant,extend_partitions,erase_tenant,erase_user,drop_month,oldest_month_due,divide_next}')
     UNION ALL
     SELECT 'MISSING_ROLE_SWITCH', f.object, 'calls tenants'' functions without taking their role'
     FROM function f JOIN pg_namespace n ON n.oid = f.pronamespace
@@ -320,3 +320,238 @@ BEGIN
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION control.proposal_moved() FROM PUBLIC;
+
+-- Scale: a tenant's tables are divided into months when they have grown. ---------------------------------------------------
+-- PostgreSQL reads its whole list of constraints whenever a partition is made, 530 of them for each tenant: the thousandth
+-- tenant would take a second for its fourteen. So a table that grows begins undivided, without its partitions.
+UPDATE control.tenant_revision SET ddl = regexp_replace(regexp_replace(regexp_replace(ddl,
+    '\) PARTITION BY RANGE \(\w+\);', ');', 'g'),
+    'CREATE TABLE \{schema\}\.\w+_default PARTITION OF \{schema\}\.\w+ DEFAULT;\n', '', 'g'),
+    '-- Partitions of this month and the next.*?END \$body\$;\n', '')
+WHERE ordinal = 1;
+
+-- The column by which a table is divided; null for one that never is.
+CREATE FUNCTION control.month_column(name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $$
+    SELECT CASE name WHEN 'decision' THEN 'decision_time' WHEN 'episode_event' THEN 'receive_time'
+        WHEN 'outcome' THEN 'receive_time' WHEN 'episode' THEN 'open_time' WHEN 'evidence' THEN 'settle_time'
+        WHEN 'allocation' THEN 'publish_time' WHEN 'audit_event' THEN 'event_time' END
+$$;
+
+-- Divide an undivided table: its rows move into a new one of the same name, with the same columns, constraints, indexes,
+-- triggers and rights, and a partition for each month that has rows, for this and for the next. Others wait meanwhile.
+CREATE FUNCTION control.divide_by_month(whole regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
+DECLARE
+    place text;
+    name text;
+    time_column text;
+    later text[];
+    step text;
+    month date;
+    child regclass;
+BEGIN
+    EXECUTE format('LOCK TABLE %s', whole);
+    SELECT n.nspname, c.relname, control.month_column(c.relname) INTO place, name, time_column
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = whole;
+    SELECT array_agg(s.text ORDER BY s.turn, s.text) INTO later FROM (
+        SELECT 1 AS turn, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', place, name, k.conname, pg_get_constraintdef(k.oid)) AS text
+        FROM pg_constraint k WHERE k.conrelid = whole AND k.contype = 'p'
+        UNION ALL SELECT 2, pg_get_indexdef(i.indexrelid) FROM pg_index i WHERE i.indrelid = whole AND NOT i.indisprimary
+        UNION ALL SELECT 3, pg_get_triggerdef(t.oid) FROM pg_trigger t WHERE t.tgrelid = whole AND NOT t.tgisinternal
+        UNION ALL SELECT 4, format('GRANT %s ON %I.%I TO %s', a.privilege_type, place, name, a.grantee::regrole)
+        FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a WHERE c.oid = whole AND a.grantee <> c.relowner
+        UNION ALL SELECT 5, format('GRANT %s (%I) ON %I.%I TO %s', a.privilege_type, t.attname, place, name, a.grantee::regrole)
+        FROM pg_attribute t CROSS JOIN LATERAL aclexplode(t.attacl) a WHERE t.attrelid = whole AND NOT t.attisdropped
+    ) s;
+    EXECUTE format('ALTER TABLE %s RENAME TO %I', whole, name || '_whole');
+    EXECUTE format('CREATE TABLE %1$I.%2$I (LIKE %1$I.%3$I INCLUDING ALL EXCLUDING INDEXES) PARTITION BY RANGE (%4$I)',
+        place, name, name || '_whole', time_column);
+    EXECUTE format('CREATE TABLE %1$I.%2$I PARTITION OF %1$I.%3$I DEFAULT', place, name || '_default', name);
+    FOR month IN EXECUTE format('SELECT (date_trunc(''month'', %1$I AT TIME ZONE ''UTC''))::date FROM %2$I.%3$I
+        UNION SELECT (date_trunc(''month'', now() AT TIME ZONE ''UTC'') + make_interval(months => m))::date FROM generate_series(0, 1) m',
+        time_column, place, name || '_whole')
+    LOOP
+        PERFORM control.ensure_partitions(format('%I.%I', place, name)::regclass, month, 1);
+    END LOOP;
+    EXECUTE format('INSERT INTO %1$I.%2$I SELECT * FROM %1$I.%3$I', place, name, name || '_whole');
+    EXECUTE format('DROP TABLE %I.%I', place, name || '_whole');
+    FOREACH step IN ARRAY later LOOP
+        EXECUTE step;
+    END LOOP;
+    FOR child IN SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = format('%I.%I', place, name)::regclass LOOP
+        EXECUTE format('GRANT SELECT, INSERT ON %s TO %I', child, 'kedge_' || place);
+    END LOOP;
+END $$;
+
+-- Divide one table of any tenant that has grown so large; answers which, null when there is none. One, so that nobody waits
+-- for more than one. The worker asks every minute, until none is left.
+CREATE FUNCTION control.divide_next(least_bytes bigint DEFAULT 16777216) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    large regclass;
+    answer text;
+BEGIN
+    SELECT c.oid INTO large
+    FROM control.tenant t CROSS JOIN unnest(
+        '{decision,episode_event,outcome,episode,evidence,allocation,audit_event}'::text[]) AS one
+    JOIN pg_class c ON c.oid = to_regclass(format('%I.%I', t.schema_name, one))
+    WHERE c.relkind = 'r' AND pg_relation_size(c.oid) >= least_bytes
+    LIMIT 1;
+    IF large IS NOT NULL THEN
+        answer := large::text;
+        PERFORM control.divide_by_month(large);
+    END IF;
+    RETURN answer;
+END $$;
+
+-- Monthly partitions of one table, as in the first revision; an undivided one is divided first.
+CREATE OR REPLACE FUNCTION control.ensure_partitions(parent regclass, since date, months integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    start_day date := date_trunc('month', since)::date;
+    parent_schema text;
+    parent_name text;
+    child text;
+BEGIN
+    SELECT n.nspname, c.relname INTO parent_schema, parent_name
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+    IF EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = parent AND c.relkind = 'r') THEN
+        PERFORM control.divide_by_month(parent);
+    END IF;
+    FOR i IN 0 .. months - 1 LOOP
+        child := parent_name || '_' || to_char(start_day, 'YYYYMM');
+        IF to_regclass(format('%I.%I', parent_schema, child)) IS NULL THEN
+            EXECUTE format('CREATE TABLE %I.%I PARTITION OF %I.%I FOR VALUES FROM (%L) TO (%L)',
+                parent_schema, child, parent_schema, parent_name,
+                start_day::timestamp AT TIME ZONE 'UTC', (start_day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
+        END IF;
+        start_day := (start_day + interval '1 month')::date;
+    END LOOP;
+END $$;
+
+-- The next month's partitions of the divided tables of ten tenants, as in the third revision.
+CREATE OR REPLACE FUNCTION control.extend_partitions(seen text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    next_month date := (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')::date;
+    behind record;
+    parent text;
+    last text;
+BEGIN
+    FOR behind IN
+        SELECT t.name, t.schema_name, t.role_name, lacking.parents
+        FROM control.tenant t CROSS JOIN LATERAL (
+            SELECT array_agg(one) AS parents FROM unnest(
+                '{decision,episode_event,outcome,episode,evidence,allocation,audit_event}'::text[]) AS one
+            JOIN pg_class c ON c.oid = to_regclass(format('%I.%I', t.schema_name, one)) AND c.relkind = 'p'
+            WHERE to_regclass(format('%I.%I', t.schema_name, one || '_' || to_char(next_month, 'YYYYMM'))) IS NULL
+        ) lacking
+        WHERE t.name > seen AND lacking.parents IS NOT NULL
+        ORDER BY t.name LIMIT 10
+    LOOP
+        FOREACH parent IN ARRAY behind.parents LOOP
+            BEGIN
+                PERFORM control.ensure_partitions(format('%I.%I', behind.schema_name, parent)::regclass, next_month, 1);
+                EXECUTE format('GRANT SELECT, INSERT ON %I.%I TO %I',
+                    behind.schema_name, parent || '_' || to_char(next_month, 'YYYYMM'), behind.role_name);
+            EXCEPTION WHEN check_violation THEN
+                RAISE NOTICE '%.% keeps % in its default partition', behind.schema_name, parent, next_month;
+            END;
+        END LOOP;
+        last := behind.name;
+    END LOOP;
+    RETURN last;
+END $$;
+
+-- The oldest month that is due, as in the third revision; in an undivided table by its rows.
+CREATE OR REPLACE FUNCTION control.oldest_month_due(tenant_name text) RETURNS date
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    one record;
+    month date;
+    oldest date;
+BEGIN
+    FOR one IN
+        SELECT c.oid::regclass AS place, c.relispartition, control.month_column(c.relname) AS time_column,
+            now() - make_interval(days => t.retention_days) AS kept_since, n.month
+        FROM control.tenant t
+        JOIN pg_class c ON c.relnamespace = to_regnamespace(quote_ident(t.schema_name)) AND c.relkind = 'r'
+        CROSS JOIN LATERAL (SELECT to_date(substring(c.relname FROM '^(?:decision|episode_event|outcome|episode|evidence)_(\d{6})$'),
+            'YYYYMM') AS month) n
+        WHERE t.name = tenant_name AND t.retention_days > 0 AND CASE WHEN c.relispartition THEN n.month IS NOT NULL
+            ELSE c.relname IN ('decision', 'episode_event', 'outcome', 'episode', 'evidence') END
+    LOOP
+        month := one.month;
+        IF NOT one.relispartition THEN
+            EXECUTE format('SELECT date_trunc(''month'', min(%I) AT TIME ZONE ''UTC'')::date FROM %s', one.time_column, one.place) INTO month;
+        END IF;
+        IF (month + interval '1 month') AT TIME ZONE 'UTC' <= one.kept_since THEN
+            oldest := least(oldest, month);
+        END IF;
+    END LOOP;
+    RETURN oldest;
+END $$;
+
+-- Let one month go, as in the third revision; rows of an undivided table are deleted.
+CREATE OR REPLACE FUNCTION control.drop_month(tenant_name text, month date) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
+DECLARE
+    place text;
+    until timestamptz := (month + interval '1 month')::timestamp AT TIME ZONE 'UTC';
+    parent text;
+    time_column text;
+    child regclass;
+    counted bigint;
+    total bigint := 0;
+BEGIN
+    SELECT t.schema_name INTO place FROM control.tenant t
+    WHERE t.name = tenant_name AND t.retention_days > 0 AND until <= now() - make_interval(days => t.retention_days);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the tenant keeps this month' USING ERRCODE = 'object_in_use';
+    END IF;
+    EXECUTE format('SELECT (SELECT count(*) FROM %1$I.decision WHERE decision_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.episode_event WHERE receive_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.outcome WHERE receive_time < $1 AND x >= f.x)
+        + (SELECT count(*) FROM %1$I.episode WHERE open_time < $1 AND (state = ''PENDING'' OR quarantined))
+        + (SELECT count(*) FROM %1$I.evidence e LEFT JOIN %1$I.evidence_seal s USING (policy)
+           WHERE e.settle_time < $1 AND e.evidence_sequence > coalesce(s.through, 0))
+        FROM %1$I.fold_state f', place) INTO counted USING until;
+    IF counted > 0 THEN
+        RAISE EXCEPTION '% rows of the month are not folded or not settled yet', counted USING ERRCODE = 'object_in_use';
+    END IF;
+    -- An episode goes as a whole, also what was said about it later.
+    EXECUTE format('CREATE TEMP TABLE gone ON COMMIT DROP AS SELECT policy, episode_id FROM %1$I.episode WHERE open_time < $1
+        UNION SELECT policy, episode_id FROM %1$I.episode_event WHERE receive_time < $1', place) USING until;
+    EXECUTE format('UPDATE %1$I.episode_count c SET count = c.count - g.n FROM (SELECT e.policy, e.state, count(*) AS n
+        FROM %1$I.episode e JOIN pg_temp.gone USING (policy, episode_id) WHERE e.logged GROUP BY 1, 2) g
+        WHERE c.policy = g.policy AND c.name = g.state', place);
+    FOR parent, time_column IN VALUES ('episode', 'open_time'), ('episode_event', 'receive_time') LOOP
+        EXECUTE format('DELETE FROM %1$I.%2$I o USING pg_temp.gone g
+            WHERE o.policy = g.policy AND o.episode_id = g.episode_id AND o.%3$I >= $1', place, parent, time_column) USING until;
+    END LOOP;
+    EXECUTE format('DELETE FROM %I.decision_key WHERE decision_time < $1', place) USING until;
+    EXECUTE format('DELETE FROM %I.unmatched WHERE receive_time < $1', place) USING until;
+    EXECUTE format('DELETE FROM %I.idempotency_key WHERE seen_time < now() - interval ''400 days''', place);
+    DROP TABLE pg_temp.gone;
+    FOR parent, time_column IN VALUES ('decision', 'decision_time'), ('episode_event', 'receive_time'),
+        ('outcome', 'receive_time'), ('episode', 'open_time'), ('evidence', 'settle_time')
+    LOOP
+        -- in a divided table what strayed into the default partition, in an undivided one all that is so old
+        EXECUTE format('DELETE FROM %1$I.%2$I WHERE %3$I < $1', place, CASE
+            WHEN to_regclass(format('%I.%I', place, parent || '_default')) IS NULL THEN parent ELSE parent || '_default' END,
+            time_column) USING until;
+        GET DIAGNOSTICS counted = ROW_COUNT;
+        total := total + counted;
+        child := to_regclass(format('%I.%I', place, parent || '_' || to_char(month, 'YYYYMM')));
+        IF child IS NOT NULL THEN
+            EXECUTE format('SELECT count(*) FROM %s', child) INTO counted;
+            total := total + counted;
+            EXECUTE format('DROP TABLE %s', child);
+        END IF;
+    END LOOP;
+    RETURN total;
+END $$;
+
+REVOKE ALL ON FUNCTION control.month_column(text), control.divide_by_month(regclass), control.divide_next(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION control.divide_next(bigint) TO kedge_service;
