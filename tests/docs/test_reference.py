@@ -12,9 +12,10 @@ from prometheus_client.metrics_core import Metric
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
-from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
+from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.proposals import ProposalServicer
 from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.status import CODES
 from kedge_bandit.adapters.grpc.tenants import TenantServicer

@@ -195,7 +195,7 @@ def test_a_tombstone_comes_back_with_its_own_content() -> None:
     retired, _ = retire_arm(fresh(), ArmPointer(Dimension.MODEL_ROUTE, "large"), change())
     assert len(retired.spec.actions) == 1
     revived, event = upsert_arm(retired, LARGE, change())
-    assert (revived.spec.arms, event.verb) == (SPEC.arms, "arm.changed")
+    assert (revived.spec.arms, event.verb) == (SPEC.arms, "arm.added")
 
 
 def test_the_baselines_arm_cannot_be_taken_away() -> None:

@@ -160,7 +160,7 @@ def set_mode(policy: Policy, mode: Mode, change: Change) -> Move:
 def upsert_arm(policy: Policy, arm: Arm, change: Change) -> Move:
     """Add an arm, or change the card of one that is there. Other content under a live name retires that arm.
 
-    An arm that is new to the policy starts under a cap of `NEW_ARM_CAP`.
+    An arm that is new to the policy, or was retired, starts under a cap of `NEW_ARM_CAP`.
 
     Raises:
         IllegalTransition: the name is the baseline's and the content is not.
@@ -173,15 +173,19 @@ def upsert_arm(policy: Policy, arm: Arm, change: Change) -> Move:
     replaced = [i for i, old in enumerate(arms) if pointer.names(old) and not old.retired and i not in places]
     if replaced and policy.spec.baseline.get(arm.dimension) == arm.name:
         raise IllegalTransition(
-            f"arm {arm.name} is the baseline's: give the new content another name, or put the policy"
+            f"arm {arm.name} is the baseline's: give the new content another name"
         )
     for i in replaced:
         arms[i] = _tombstone(arms[i])
         caps.pop(arms[i].arm_id, None)
+    if places and arms[places[0]].content_hash != arm.content_hash:
+        raise InvalidPolicy(f"arm {arm.arm_id}: other content has the same first 12 digits; change a character of it")
+    joins = not places or arms[places[0]].retired
     if places:
         arms[places[0]] = replace(arm, retired=False)
     else:
         arms.append(replace(arm, retired=False))
+    if joins:
         actions = len(replace(policy.spec, arms=tuple(arms)).actions)
         caps[arm.arm_id] = new_cap(policy.spec.exploration, actions)
     exploration = replace(policy.spec.exploration, arm_caps=caps)
@@ -193,7 +197,7 @@ def upsert_arm(policy: Policy, arm: Arm, change: Change) -> Move:
         "retired": ",".join(arms[i].arm_id for i in replaced),
     }
     _check(spec)
-    return _configured(policy, spec, change, "arm.changed" if places else "arm.added", facts)
+    return _configured(policy, spec, change, "arm.added" if joins else "arm.changed", facts)
 
 
 def retire_arm(policy: Policy, pointer: ArmPointer, change: Change) -> Move:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import ClassVar
 
-from kedge_bandit.domain.errors import KedgeError
+from kedge_bandit.domain.errors import KedgeError, VersionMismatch
 
 
 class ProposalNotFound(KedgeError):
@@ -45,13 +45,13 @@ class BindingMismatch(KedgeError):
         self.found = found
 
 
-class ProposalChanged(KedgeError):
+class ProposalChanged(VersionMismatch):
     """Refuse a step made from an older version of a proposal: another step came first."""
 
-    reason: ClassVar[str] = "VERSION_MISMATCH"
-
     def __init__(self, proposal: str) -> None:
-        super().__init__(f"proposal {proposal} took another step meanwhile: read it again and repeat the request.")
+        super(VersionMismatch, self).__init__(
+            f"proposal {proposal} took another step meanwhile: read it again and repeat the request."
+        )
         self.proposal = proposal
 
 
@@ -63,16 +63,6 @@ class PolicyFrozen(KedgeError):
     def __init__(self, mode: str) -> None:
         super().__init__(f"the policy is {mode}: unfreeze it first; to reject or revert is possible meanwhile.")
         self.mode = mode
-
-
-class NotNow(KedgeError):
-    """Refuse to force something in a window in which nothing starts to serve."""
-
-    reason: ClassVar[str] = "NOT_NOW"
-
-    def __init__(self, until: datetime, because: str) -> None:
-        super().__init__(f"nothing starts to serve until {until.isoformat()} ({because}): wait, or ask an admin.")
-        self.until = until
 
 
 class RecentlyReverted(KedgeError):

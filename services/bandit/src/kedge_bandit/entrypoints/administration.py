@@ -15,8 +15,9 @@ from kedge.bandit.v1 import (
     tenant_service_pb2,
 )
 from kedge_bandit.adapters.grpc.credentials import Keyring
-from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer, ProposalServicer
+from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
+from kedge_bandit.adapters.grpc.proposals import ProposalServicer
 from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
 from kedge_bandit.adapters.postgres.erasure import PostgresEraser
@@ -26,13 +27,24 @@ from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
+from kedge_bandit.application.decide_proposal import ApproveProposal, RejectProposal, RevertProposal
 from kedge_bandit.application.erase import EraseTenant, EraseUser
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
+from kedge_bandit.application.incidents import Incidents
 from kedge_bandit.application.onboard_tenant import ListTenants, OnboardTenant, UpdateTenant
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.propose import (
+    CommentProposal,
+    ReportEvaluation,
+    RunGate,
+    SubmitProposal,
+    WithdrawProposal,
+)
+from kedge_bandit.application.ramps import MoveRamp, ReadRamps
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_modes import Levels
+from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.application.retain import Seals
@@ -62,6 +74,7 @@ def administration(
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers, seals),
     )
+    ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
     governance = GovernanceServicer(
         keyring=keyring,
@@ -72,14 +85,32 @@ def administration(
         list_audit=ListAudit(ledgers),
         watch_audit=WatchAudit(ledgers),
         verify_audit=VerifyAudit(ledgers),
+        incidents=Incidents(ledgers, clock),
     )
     return (
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
         (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
         (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
-        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], ProposalServicer(keyring)),
-        (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], RampServicer(keyring)),
+        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], _proposals(ledgers, keyring, clock)),
+        (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], ramps),
         (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
+    )
+
+
+def _proposals(ledgers: PostgresLedgers, keyring: Keyring, clock: Clock) -> ProposalServicer:
+    return ProposalServicer(
+        keyring=keyring,
+        read=ReadProposals(ledgers),
+        submit=SubmitProposal(ledgers, clock),
+        run_gate=RunGate(ledgers, clock),
+        approve=ApproveProposal(ledgers, clock),
+        reject=RejectProposal(ledgers, clock),
+        withdraw=WithdrawProposal(ledgers, clock),
+        revert=RevertProposal(ledgers, clock),
+        comment=CommentProposal(ledgers, clock),
+        not_now=NotNow(ledgers, clock),
+        prefer=RecordPreference(ledgers, clock),
+        report=ReportEvaluation(ledgers, clock),
     )
 
 

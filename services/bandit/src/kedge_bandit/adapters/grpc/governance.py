@@ -1,4 +1,4 @@
-"""Serve GovernanceService, and answer for the services of proposals and experiments until they come."""
+"""Serve GovernanceService, and answer for the service of experiments until it comes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -7,8 +7,6 @@ from kedge.bandit.v1 import (
     experiment_service_pb2,
     experiment_service_pb2_grpc,
     governance_service_pb2_grpc,
-    proposal_service_pb2,
-    proposal_service_pb2_grpc,
 )
 from kedge.bandit.v1 import governance_service_pb2 as pb
 from kedge_bandit.adapters.grpc.credentials import Keyring
@@ -24,10 +22,13 @@ from kedge_bandit.adapters.grpc.wire_governance import (
     quarantine_of,
     sequence_of,
 )
+from kedge_bandit.adapters.grpc.wire_ramp import incident_message
 from kedge_bandit.application.govern import Freeze, SetMode, Unfreeze
+from kedge_bandit.application.incidents import Incidents
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_modes import GLOBAL, Levels, scope_of
 from kedge_bandit.domain.identifiers import parse_tenant
+from kedge_bandit.domain.incident import parse_incident
 
 _ALLOWED = permissions_of("GovernanceService")
 
@@ -45,6 +46,7 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
     list_audit: ListAudit
     watch_audit: WatchAudit
     verify_audit: VerifyAudit
+    incidents: Incidents
 
     @answering
     async def GetMode(self, request: pb.GetModeRequest, context: Context) -> pb.GetModeResponse:
@@ -84,6 +86,38 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
         return pb.UnfreezeResponse(mode=MODE[modes.own], effective_mode=MODE[modes.effective])
 
     @answering
+    async def ListIncidents(self, request: pb.ListIncidentsRequest, context: Context) -> pb.ListIncidentsResponse:
+        """List incidents newest first; the page token is the last number."""
+        tenant = parse_tenant(request.parent)
+        self.keyring.require(context, _ALLOWED["ListIncidents"], tenant)
+        size = page_size_of(request.page_size)
+        found = await self.incidents.list(tenant, before=sequence_of(request.page_token), limit=size + 1)
+        return pb.ListIncidentsResponse(
+            incidents=[incident_message(tenant, incident) for incident in found[:size]],
+            next_page_token=str(found[size - 1].number) if len(found) > size else "",
+        )
+
+    @answering
+    async def AcknowledgeIncident(
+        self, request: pb.AcknowledgeIncidentRequest, context: Context
+    ) -> pb.AcknowledgeIncidentResponse:
+        """Take an incident on."""
+        tenant, number = parse_incident(request.name)
+        actor = self.keyring.require(context, _ALLOWED["AcknowledgeIncident"], tenant).actor
+        order = order_of(actor, "AcknowledgeIncident", request, because=request.because, request_id=request.request_id)
+        incident = await self.incidents.acknowledge(tenant, number, order)
+        return pb.AcknowledgeIncidentResponse(incident=incident_message(tenant, incident))
+
+    @answering
+    async def CloseIncident(self, request: pb.CloseIncidentRequest, context: Context) -> pb.CloseIncidentResponse:
+        """Close an incident with its cause."""
+        tenant, number = parse_incident(request.name)
+        actor = self.keyring.require(context, _ALLOWED["CloseIncident"], tenant).actor
+        order = order_of(actor, "CloseIncident", request, because=request.cause, request_id=request.request_id)
+        incident = await self.incidents.close(tenant, number, order)
+        return pb.CloseIncidentResponse(incident=incident_message(tenant, incident))
+
+    @answering
     async def ListAuditEvents(self, request: pb.ListAuditEventsRequest, context: Context) -> pb.ListAuditEventsResponse:
         """List events newest first; the page token is the last sequence."""
         tenant = parse_tenant(request.parent)
@@ -116,14 +150,6 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
             first_broken_sequence=report.first_broken_sequence or 0,
             detail=report.detail,
         )
-
-
-@completing(proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"])
-@dataclass(frozen=True, slots=True)
-class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
-    """Proposals come later; every RPC is answered UNIMPLEMENTED."""
-
-    keyring: Keyring
 
 
 @completing(experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"])

@@ -13,8 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
 from kedge_bandit.adapters.postgres.governance import PostgresPolicies
+from kedge_bandit.adapters.postgres.incidents import PostgresIncidents
 from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
 from kedge_bandit.adapters.postgres.learning import PostgresLearning
+from kedge_bandit.adapters.postgres.proposal_notes import PostgresProposalNotes
+from kedge_bandit.adapters.postgres.proposals import PostgresProposals
+from kedge_bandit.adapters.postgres.ramps import PostgresRamps
 from kedge_bandit.adapters.postgres.tables import TENANT
 from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, VersionMismatch
@@ -59,6 +63,10 @@ class PostgresLedger:
         self.policies = PostgresPolicies(tenant, connection)
         self.audit = PostgresAuditLog(tenant, connection)
         self.decisions = PostgresDecisions(tenant, connection)
+        self.ramps = PostgresRamps(tenant, connection)
+        self.incidents = PostgresIncidents(tenant, connection)
+        self.proposals = PostgresProposals(tenant, connection)
+        self.notes = PostgresProposalNotes(tenant, connection)
         place = TenantConnection(connection, schema_of(tenant), raw)
         self.learning = PostgresLearning(tenant, place, memory=memory, everywhere=everywhere)
 
