@@ -86,15 +86,20 @@ def _provider_of(settings: Settings, tokens: Tokens) -> Provider:
     )
 
 
-def place_of_server() -> Place:
-    """Find the server, as the command line does: KEDGE_ADDRESS, KEDGE_CA and a certificate where it demands one."""
+def places(settings: Settings) -> tuple[Place, Place]:
+    """Find server and gate as the command line does: KEDGE_ADDRESS, KEDGE_CA, a certificate where they demand one."""
     client = read_client_settings()
+    gate = f"{settings.host}:{GATE_PORT}"
     if not client.ca:
-        return Place(address=client.address)
+        return Place(address=client.address), Place(address=gate)
     ca, key, certificate = (
         Path(path).read_bytes() if path else None for path in (client.ca, client.certificate_key, client.certificate)
     )
-    return Place(address=client.address, credentials=grpc.ssl_channel_credentials(ca, key, certificate))
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    return Place(address=client.address, credentials=credentials), Place(address=gate, credentials=credentials)
+
+
+GATE_PORT = 50053
 
 
 class Server(uvicorn.Server):
@@ -111,7 +116,7 @@ def make_console(settings: Settings, origins: Collection[str], doors: Doors) -> 
     """Make the console over the server that the environment names."""
     return Console(
         origins=frozenset(origins),
-        connect=partial(connected, place_of_server()),
+        connect=partial(connected, *places(settings)),
         doors=doors,
         rendering=make_rendering(),
         sessions=Sessions(),

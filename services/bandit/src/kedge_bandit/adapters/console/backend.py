@@ -11,8 +11,10 @@ from grpc import aio
 
 from kedge.bandit.v1 import (
     governance_service_pb2_grpc,
+    holdout_service_pb2_grpc,
     policy_service_pb2_grpc,
     proposal_service_pb2_grpc,
+    ramp_service_pb2_grpc,
     tenant_service_pb2_grpc,
 )
 
@@ -52,12 +54,14 @@ def _reason_of(error: aio.AioRpcError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Stubs of the server's services."""
+    """Stubs of the services: `holdout` is the gate's, the others are the server's."""
 
     policies: Any
     governance: Any
     tenants: Any
     proposals: Any
+    ramps: Any
+    holdout: Any
 
     async def call(self, rpc: Any, request: Any, bearer: str) -> Any:
         """Make one call. Raises CallRefused."""
@@ -83,12 +87,14 @@ class Place:
 
 
 @asynccontextmanager
-async def connected(server: Place) -> AsyncIterator[Backend]:
-    """Open the channel to the server."""
-    async with server.channel() as channel:
+async def connected(server: Place, gate: Place) -> AsyncIterator[Backend]:
+    """Open the channels to the server and to the gate, a process of its own."""
+    async with server.channel() as channel, gate.channel() as to_gate:
         yield Backend(
             policies=policy_service_pb2_grpc.PolicyServiceStub(channel),
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
             proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
+            ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
+            holdout=holdout_service_pb2_grpc.HoldoutServiceStub(to_gate),
         )

@@ -6,6 +6,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from kedge_bandit.adapters.console.inert import inert
+
 _WIDTH: Final = 320.0
 _PAD: Final = 8.0
 
@@ -81,6 +83,19 @@ def span(lower: float, mean: float, upper: float, tone: str) -> Markup:
     return Markup('<svg class="chart span" viewBox="0 0 {:.0f} 16" aria-hidden="true">{}</svg>').format(_WIDTH, drawn)
 
 
+def difference(one: Interval, reach: float = 0.3) -> Markup:
+    """Draw one difference around 0; its numbers stand beside it."""
+    left, centre, right = (_scale(-reach, reach, value) for value in (one.lower, one.mean, one.upper))
+    zero = _scale(-reach, reach, 0.0)
+    drawn = Markup(
+        '<line class="rail" x1="{:.0f}" x2="{:.0f}" y1="8" y2="8"/>'
+        '<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="0" y2="16"/>'
+        '<g class="tone-{}"><line class="whisker" x1="{:.1f}" x2="{:.1f}" y1="8" y2="8"/>'
+        '<circle class="point" cx="{:.1f}" cy="8" r="6"/></g>'
+    ).format(_PAD, _WIDTH - _PAD, zero, zero, one.tone, left, right, centre)
+    return Markup('<svg class="chart span" viewBox="0 0 {:.0f} 16" aria-hidden="true">{}</svg>').format(_WIDTH, drawn)
+
+
 def stack(parts: Sequence[tuple[str, float, str]], *, label: str, height: float = 14.0) -> Markup:
     """Draw shares of one whole side by side: name, share, tone."""
     drawn, left = [], 0.0
@@ -89,7 +104,7 @@ def stack(parts: Sequence[tuple[str, float, str]], *, label: str, height: float 
         drawn.append(
             Markup(
                 '<rect class="tone-{}" x="{:.1f}" y="0" width="{:.1f}" height="{:.0f}"><title>{}</title></rect>'
-            ).format(tone, left, max(0.0, width - 1.5), height, f"{name}: {100 * share:.1f} %")
+            ).format(tone, left, max(0.0, width - 1.5), height, inert(f"{name}: {100 * share:.1f} %"))
         )
         left += width
     return _svg(_WIDTH, height, drawn, label, stretch=True)
@@ -110,5 +125,5 @@ def _tick(x: float, y: float, text: str) -> Markup:
 
 def _svg(width: float, height: float, parts: Sequence[Markup], label: str, *, stretch: bool = False) -> Markup:
     return Markup('<svg class="chart" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}"{}>{}</svg>').format(
-        width, height, label, Markup(' preserveAspectRatio="none"') if stretch else "", Markup("").join(parts)
+        width, height, inert(label), Markup(' preserveAspectRatio="none"') if stretch else "", Markup("").join(parts)
     )

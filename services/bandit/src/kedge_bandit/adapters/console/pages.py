@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from kedge_bandit.adapters.console import audit, freeze, overview, policies
+from kedge_bandit.adapters.console import audit, freeze, holdouts, overview, policies, proposals, ramps
 from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.principal import Permission
 
@@ -27,11 +27,23 @@ class Page:
 
 _TENANT: Final = "/tenants/{tenant}"
 _POLICY: Final = "/tenants/{tenant}/policies/{policy}"
+_PROPOSAL: Final = "/tenants/{tenant}/proposals/{proposal}"
 
 PAGES: Final = (
     Page("GET", "/", overview.show, Permission.READ),
     Page("GET", _TENANT, overview.show_tenant, Permission.READ),
     Page("GET", _POLICY, policies.show, Permission.READ),
+    Page("POST", f"{_POLICY}/ramp/advance", ramps.advance, Permission.APPROVE),
+    Page("POST", f"{_POLICY}/ramp/pause", ramps.pause, Permission.FREEZE),
+    Page("POST", f"{_POLICY}/ramp/abort", ramps.abort, Permission.FREEZE),
+    Page("GET", "/proposals", proposals.inbox, Permission.READ),
+    Page("GET", f"{_TENANT}/proposals", proposals.queue, Permission.READ),
+    Page("GET", _PROPOSAL, proposals.show, Permission.READ),
+    Page("GET", f"{_PROPOSAL}/cases", proposals.cases, Permission.APPROVE),
+    *(Page("POST", f"{_PROPOSAL}/{verb}", *action) for verb, action in proposals.ACTIONS.items()),
+    Page("GET", f"{_TENANT}/holdout", holdouts.show_all, Permission.READ),
+    Page("GET", f"{_POLICY}/holdout", holdouts.show, Permission.READ),
+    Page("POST", f"{_POLICY}/holdout/rotate", holdouts.rotate, Permission.CURATE),
     Page("GET", f"{_TENANT}/audit", audit.show, Permission.READ),
     Page("POST", f"{_TENANT}/audit/verify", audit.verify, Permission.READ),
     Page("GET", "/everything/freeze", freeze.ask, Permission.FREEZE),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from kedge.bandit.v1 import policy_pb2
 from kedge_bandit.adapters.console import proposals_read as proposals
-from kedge_bandit.adapters.console import reading
+from kedge_bandit.adapters.console import ramps, reading
 from kedge_bandit.adapters.console.visit import Visit
 
 _Z95: Final = 1.959964
@@ -64,7 +64,7 @@ def beliefs_of(cells: Iterable[Any]) -> dict[str, Belief]:
 async def show(visit: Visit) -> Response:
     """Show one policy."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
-    name = f"tenants/{visit.tenant}/policies/{visit.named('policy')}"
+    name = visit.policy
     standing = await reading.standing_of(visit, visit.tenant, name, cells=True)
     events = (await reading.events_of(visit, visit.tenant, size=_EVENTS)).events
     found = await proposals.all_of(visit, visit.tenant)
@@ -75,6 +75,7 @@ async def show(visit: Visit) -> Response:
         policy=standing.status.policy,
         beliefs=beliefs_of(standing.status.cells),
         dimensions=DIMENSIONS,
+        ramps=await ramps.ramps_of(visit, name),
         events=[event for event in events if event.subject.startswith(name)][:_EVENTS_SHOWN],
         proposals=None if found is None else [one for one in found if one.policy == name],
     )

@@ -1,30 +1,17 @@
 """Fill templates: everything from outside is escaped, and what would turn text around or hide it is made visible."""
 
 import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
 
-from kedge_bandit.adapters.console import charts, wording
+from kedge_bandit.adapters.console import charts, diff, wording
+from kedge_bandit.adapters.console.inert import inert
 
 _HERE: Final = Path(__file__).parent
-_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
-
-
-def inert(value: Any) -> Any:
-    r"""Make characters visible that a browser would obey or hide, in every text that a template writes.
-
-    >>> inert("prod" + chr(0x202E) + "tset")
-    'prod\\u202etset'
-    """
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +60,5 @@ def make_rendering() -> Rendering:
     environment.globals["asset"] = lambda name: f"/static/{name}?v={assets[name].mark}"
     environment.globals["chart"] = charts
     environment.globals["words"] = wording
+    environment.globals["diff"] = diff
     return Rendering(environment, assets)

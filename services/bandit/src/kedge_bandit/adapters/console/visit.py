@@ -68,6 +68,11 @@ class Visit:
         """Give a part of the path, e.g. the policy."""
         return str(self.request.path_params[part])
 
+    @property
+    def policy(self) -> str:
+        """Resource name of the policy that the path names."""
+        return f"tenants/{self.tenant}/policies/{self.named('policy')}"
+
     def asked(self, name: str, default: str = "") -> str:
         """Give a parameter of the query."""
         return self.request.query_params.get(name, default)

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup, escape
 
-from kedge.bandit.v1 import audit_event_pb2, decision_pb2, policy_pb2
+from kedge.bandit.v1 import audit_event_pb2, decision_pb2, policy_pb2, proposal_pb2
+from kedge_bandit.adapters.console.inert import inert
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -38,6 +39,38 @@ def decision_reason(number: int) -> str:
     name = decision_pb2.DecisionReason.Name(number)  # type: ignore[arg-type]  # a number off the wire
     name = name.removeprefix("DECISION_REASON_")
     return "" if name == "UNSPECIFIED" else name
+
+
+_KINDS: Final = {"LORA": "LoRA", "ENVIRONMENT_POLICY": "Environment policy", "FLOOR_STAGE": "Floor stage"}
+
+
+def kind(proposal: proposal_pb2.Proposal) -> str:
+    """Say what a proposal would change.
+
+    >>> kind(proposal_pb2.Proposal(kind=proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE))
+    'Floor stage'
+    """
+    name = proposal_pb2.ProposalKind.Name(proposal.kind).removeprefix("PROPOSAL_KIND_")
+    return _KINDS.get(name, name.capitalize())
+
+
+def state(proposal: proposal_pb2.Proposal) -> str:
+    """Name a proposal's state.
+
+    >>> state(proposal_pb2.Proposal(state=proposal_pb2.Proposal.STATE_SERVING))
+    'SERVING'
+    """
+    return proposal_pb2.Proposal.State.Name(proposal.state).removeprefix("STATE_")
+
+
+def step(taken: proposal_pb2.ProposalStep) -> str:
+    """Name the state after a step."""
+    return proposal_pb2.Proposal.State.Name(taken.state).removeprefix("STATE_")
+
+
+def verdict(proposal: proposal_pb2.Proposal) -> str:
+    """Name what the gate found: PASS, FAIL or INCONCLUSIVE."""
+    return proposal_pb2.GateVerdict.Name(proposal.gate_result.verdict).removeprefix("GATE_VERDICT_")
 
 
 def time_of(stamp: Timestamp) -> datetime | None:
@@ -177,4 +210,4 @@ def facts_of(event: audit_event_pb2.AuditEvent) -> list[tuple[str, str]]:
 
 def lines(text: str) -> Markup:
     """Write a text with its line breaks."""
-    return Markup("<br>").join(escape(line) for line in text.splitlines())
+    return Markup("<br>").join(escape(inert(line)) for line in text.splitlines())

@@ -1,0 +1,228 @@
+"""Proposals: the inbox, a tenant's queue, one proposal with its evidence, and the decisions about it."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from kedge.bandit.v1 import holdout_service_pb2, proposal_pb2, proposal_service_pb2
+from kedge_bandit.adapters.console import failures, reading, wording
+from kedge_bandit.adapters.console import proposals_read as read
+from kedge_bandit.adapters.console.backend import CallRefused
+from kedge_bandit.adapters.console.verdict import Verdict
+from kedge_bandit.adapters.console.visit import Visit, moved
+from kedge_bandit.domain.principal import Permission
+
+SHOWN: Final = 50
+TABS: Final = {
+    "open": ("Open", read.OPEN),
+    "served": ("Served", ("SERVING", "REVERTED", "SUPERSEDED")),
+    "ended": ("Not served", ("GATE_FAILED", "REJECTED", "EXPIRED", "WITHDRAWN", "VOIDED")),
+    "all": ("All", ()),
+}
+REVERT_BLOCK_DAYS: Final = 7
+RETURNED: Final = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS", "PERMISSION_DENIED")
+"""Refusals that are shown on the page of the proposal."""
+
+
+async def inbox(visit: Visit) -> Response:
+    """Show what waits for this person in every tenant, and what they proposed themselves."""
+    names = (await reading.tenants_of(visit))[: reading.TENANTS_SHOWN]
+    found = await reading.together(read.open_ones(visit, tenant) for tenant in names)
+    open_ones = [one for each in found for one in each or []]
+    mine = [one for one in open_ones if read.is_mine_to_decide(visit, one)]
+    own = [one for one in open_ones if read.is_by(visit, one)]
+    others = [one for one in open_ones if one not in mine and one not in own]
+    return visit.show(
+        "inbox.html",
+        section="inbox",
+        mine=mine,
+        own=own,
+        others=others,
+        is_served=any(each is not None for each in found),
+    )
+
+
+async def queue(visit: Visit) -> Response:
+    """Show a tenant's proposals."""
+    assert visit.tenant is not None  # noqa: S101 - the path names it
+    tab = visit.asked("show", "open")
+    tab = tab if tab in TABS else "open"
+    start = int(visit.asked("from")) if visit.asked("from").isdecimal() else 0
+    found = await read.all_of(visit, visit.tenant)
+    states = TABS[tab][1]
+    fitting = [one for one in found or [] if not states or wording.state(one) in states]
+    return visit.show(
+        "proposals.html",
+        section="proposals",
+        found=fitting[start : start + SHOWN],
+        total=len(fitting),
+        start=start,
+        step=SHOWN,
+        tab=tab,
+        tabs=TABS,
+        is_served=found is not None,
+    )
+
+
+async def show(visit: Visit) -> Response:
+    """Show one proposal."""
+    return await page_of(visit)
+
+
+async def page_of(visit: Visit, refusal: CallRefused | None = None) -> Response:
+    """Show one proposal, and why what was just tried was refused."""
+    proposal = await _get(visit)
+    state = wording.state(proposal)
+    is_mine = read.is_by(visit, proposal)
+    return visit.show(
+        "proposal.html",
+        200 if refusal is None else failures.status_of(refusal),
+        section="proposals",
+        proposal=proposal,
+        state=state,
+        verdict=Verdict(proposal.gate_result) if proposal.gate_result.verdict else None,
+        lineage=lineage_of(proposal),
+        is_mine=is_mine,
+        is_decidable=read.is_mine_to_decide(visit, proposal),
+        may_force=visit.may(Permission.APPROVE) and visit.may(Permission.CONFIGURE) and not is_mine,
+        progress=await _progress(visit, proposal) if state == "GATE_RUNNING" else None,
+        refusal=refusal,
+    )
+
+
+def lineage_of(proposal: proposal_pb2.Proposal) -> list[tuple[str, str]]:
+    """Read where a candidate comes from, as name and value.
+
+    >>> lineage_of(proposal_pb2.Proposal(lineage_json='{"run": "r7", "seed": 3}'))
+    [('run', 'r7'), ('seed', '3')]
+    """
+    try:
+        known: Any = json.loads(proposal.lineage_json or "{}")
+    except ValueError:
+        return [("lineage", proposal.lineage_json)]
+    if not isinstance(known, dict):
+        return [("lineage", proposal.lineage_json)]
+    return [(str(name), value if isinstance(value, str) else json.dumps(value)) for name, value in known.items()]
+
+
+async def _get(visit: Visit) -> proposal_pb2.Proposal:
+    request = proposal_service_pb2.GetProposalRequest(name=read.name_of(visit))
+    found: proposal_pb2.Proposal = (await visit.call(visit.backend.proposals.GetProposal, request)).proposal
+    return found
+
+
+async def _progress(visit: Visit, proposal: proposal_pb2.Proposal) -> Any:
+    """Find how far the gate is; None where it does not say."""
+    request = holdout_service_pb2.GetHoldoutRequest(policy=proposal.policy)
+    try:
+        holdout = (await visit.call(visit.backend.holdout.GetHoldout, request)).holdout
+    except CallRefused:
+        return None
+    return next((one for one in holdout.ledger if one.proposal == proposal.name and not one.verdict), None)
+
+
+async def _do(visit: Visit, rpc: Any, request: Any, said: Callable[[Any], tuple[str, str]]) -> Response:
+    """Call a verb, say what came of it, and go back to the proposal; a refusal is shown there."""
+    try:
+        answered = await visit.call(rpc, request)
+    except CallRefused as error:
+        if error.code in RETURNED:
+            return await page_of(visit, error)
+        raise
+    visit.session.note(*said(answered))
+    return moved(f"/{read.name_of(visit)}")
+
+
+def _given(visit: Visit) -> dict[str, str]:
+    return {
+        "name": read.name_of(visit),
+        "because": visit.form.get("because", ""),
+        "request_id": visit.form.get("request_id", ""),
+    }
+
+
+async def approve(visit: Visit) -> Response:
+    """Approve what the person has read: the hash stands in the form."""
+    request = proposal_service_pb2.ApproveProposalRequest(
+        **_given(visit),
+        binding_hash=visit.form.get("binding_hash", ""),
+        force=visit.form.get("force") == "yes",
+    )
+    return await _do(visit, visit.backend.proposals.ApproveProposal, request, _approved)
+
+
+def _approved(answered: Any) -> tuple[str, str]:
+    state = wording.state(answered.proposal)
+    if state == "VOIDED":
+        return "refused", f"Nothing was approved: it is void now. {answered.proposal.state_because}"
+    if state == "APPROVED":
+        return "done", "Approved. It is served as soon as the present not-now window ends."
+    return "done", "Approved, and served from now on."
+
+
+async def reject(visit: Visit) -> Response:
+    """Reject."""
+    request = proposal_service_pb2.RejectProposalRequest(**_given(visit))
+    return await _do(visit, visit.backend.proposals.RejectProposal, request, lambda _: ("done", "Rejected."))
+
+
+async def withdraw(visit: Visit) -> Response:
+    """Take it back."""
+    request = proposal_service_pb2.WithdrawProposalRequest(**_given(visit))
+    return await _do(visit, visit.backend.proposals.WithdrawProposal, request, lambda _: ("done", "Withdrawn."))
+
+
+async def revert(visit: Visit) -> Response:
+    """Serve the predecessor again."""
+    request = proposal_service_pb2.RevertProposalRequest(**_given(visit))
+    said = (
+        f"Reverted: the predecessor is served again. The same content cannot be proposed for {REVERT_BLOCK_DAYS} days."
+    )
+    return await _do(visit, visit.backend.proposals.RevertProposal, request, lambda _: ("done", said))
+
+
+async def run_gate(visit: Visit) -> Response:
+    """Have the gate compare candidate and incumbent; that uses a query of the holdout."""
+    request = proposal_service_pb2.RunGateRequest(name=read.name_of(visit), request_id=visit.form.get("request_id", ""))
+    return await _do(visit, visit.backend.proposals.RunGate, request, lambda _: ("done", "The gate takes it now."))
+
+
+async def comment(visit: Visit) -> Response:
+    """Say something about it."""
+    request = proposal_service_pb2.CommentProposalRequest(
+        name=read.name_of(visit), text=visit.form.get("text", ""), request_id=visit.form.get("request_id", "")
+    )
+    return await _do(visit, visit.backend.proposals.CommentProposal, request, lambda _: ("done", "Comment added."))
+
+
+async def cases(visit: Visit) -> Response:
+    """Say what opening the cases means, before it is done."""
+    return visit.show("cases.html", section="proposals", proposal=await _get(visit), opened=None, refusal=None)
+
+
+async def open_cases(visit: Visit) -> Response:
+    """Open the cases that changed most, to whoever may approve and did not propose; it is audited."""
+    proposal = await _get(visit)
+    request = holdout_service_pb2.OpenCasesRequest(proposal=proposal.name, because=visit.form.get("because", ""))
+    try:
+        opened = await visit.call(visit.backend.holdout.OpenCases, request)
+    except CallRefused as error:
+        if error.code not in RETURNED:
+            raise
+        status = failures.status_of(error)
+        return visit.show("cases.html", status, section="proposals", proposal=proposal, opened=None, refusal=error)
+    return visit.show("cases.html", section="proposals", proposal=proposal, opened=opened, refusal=None)
+
+
+ACTIONS: Final[dict[str, tuple[Callable[[Visit], Awaitable[Response]], Permission]]] = {
+    "approve": (approve, Permission.APPROVE),
+    "reject": (reject, Permission.APPROVE),
+    "withdraw": (withdraw, Permission.PROPOSE),
+    "revert": (revert, Permission.APPROVE),
+    "gate": (run_gate, Permission.RUN_GATE),
+    "comment": (comment, Permission.COMMENT),
+    "cases": (open_cases, Permission.APPROVE),
+}
+"""What can be done with a proposal, and the permission that it takes."""
