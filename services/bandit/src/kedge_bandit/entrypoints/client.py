@@ -14,6 +14,8 @@ from kedge.bandit.v1 import (
     episode_service_pb2_grpc,
     governance_service_pb2_grpc,
     policy_service_pb2_grpc,
+    proposal_service_pb2_grpc,
+    ramp_service_pb2_grpc,
     tenant_service_pb2_grpc,
 )
 
@@ -90,6 +92,8 @@ class Client:
     policies: Any
     governance: Any
     tenants: Any
+    ramps: Any
+    proposals: Any
 
     def call(self, rpc: Any, request: Any, *, seconds: float = SECONDS) -> Any:
         """Make one call with the key and a deadline. Raises grpc.RpcError."""
@@ -110,6 +114,8 @@ def connected() -> Iterator[Client]:
             policies=policy_service_pb2_grpc.PolicyServiceStub(channel),
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
+            ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
+            proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
         )
 
 
