@@ -104,6 +104,17 @@ def test_a_hold_keeps_the_stage_and_no_person_gets_past_it(holding: dict[str, ob
         advance(floor_ramp(), change(), judged)
 
 
+def test_a_ramp_that_stands_may_go_on_while_it_is_held_but_not_while_an_incident_is_open() -> None:
+    paused, _ = pause(floor_ramp(), change())
+    silent = replace(READY, now=NOON + timedelta(days=3))
+    alarmed = replace(READY, incidents=("tenants/acme/incidents/1",))
+
+    resumed, _ = advance(paused, change(), judge(paused, silent))
+    assert (resumed.state, resumed.stage.value) == (RampState.RUNNING, 0.8)
+    with pytest.raises(IllegalTransition, match="incident"):
+        advance(paused, change(), judge(paused, alarmed))
+
+
 def test_a_policy_that_began_at_a_half_or_lower_never_steps_by_itself() -> None:
     assert (floor_ramp(0.5).next, floor_ramp(0.05).next) == (None, None)
     assert step(floor_ramp(0.5), READY) is Step.STAY

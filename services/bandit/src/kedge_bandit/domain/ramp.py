@@ -127,11 +127,18 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a look found: the metrics, sentences that hold the stage, and sentences that the next one waits for."""
+    """What a look found.
+
+    Attributes:
+        holds: sentences that say what keeps the stage.
+        waits_for: sentences that say what the next one waits for.
+        has_incident: one of the holds is an incident that is open.
+    """
 
     metrics: tuple[Metric, ...]
     holds: tuple[str, ...]
     waits_for: tuple[str, ...]
+    has_incident: bool = False
 
     def breached(self, role: MetricRole) -> Metric | None:
         """Give the first metric of a role that is breached."""
@@ -165,7 +172,8 @@ def begin_cap(policy: PolicyName, arm_id: str, caps: tuple[float, ...], proposal
 
 def judge(ramp: Ramp, looked: Looked) -> Judged:
     """Say how a stage does, what holds it and what the next one waits for."""
-    return Judged(metrics_of(looked.compared), _holds(ramp, looked), _waits_for(ramp, looked))
+    holds, waits_for = _holds(ramp, looked), _waits_for(ramp, looked)
+    return Judged(metrics_of(looked.compared), holds, waits_for, bool(looked.incidents))
 
 
 def _holds(ramp: Ramp, looked: Looked) -> tuple[str, ...]:
@@ -210,15 +218,15 @@ def advance(ramp: Ramp, change: Change, judged: Judged) -> Move:
     """Go to the next stage; a ramp that stands goes on, and takes the stage only if nothing is missing.
 
     Raises:
-        IllegalTransition: a hold or a breached guardrail stands against it, it is at its last stage, or it runs and
-            the next stage waits for something.
+        IllegalTransition: an incident is open, a guardrail is breached, it is at its last stage, or it runs and the
+            next stage is held or waits for something.
     """
-    breach = judged.breached(MetricRole.GUARDRAIL)
+    breach, stands = judged.breached(MetricRole.GUARDRAIL), ramp.state not in (RampState.RUNNING, RampState.COMPLETE)
     against = [*judged.holds, *([] if breach is None else [f"{breach.name} is breached: {breach.rule}"])]
-    if against:
+    if against and (not stands or judged.has_incident or breach is not None):
         raise IllegalTransition(f"the ramp is held: {'; '.join(against)}. Mend that first.")
     after = ramp.next
-    if after is not None and not judged.waits_for:
+    if after is not None and not judged.waits_for and not against:
         at = ramp.at + 1
         moved = replace(ramp, state=RampState.RUNNING, at=at, reached=max(ramp.reached, at), since=change.at, why="")
         facts: dict[str, Fact] = {
@@ -227,7 +235,7 @@ def advance(ramp: Ramp, change: Change, judged: Judged) -> Move:
             "proposal": after.proposal,
         }
         return moved, moved_event(moved, change, "ramp.advanced", facts)
-    if ramp.state in (RampState.RUNNING, RampState.COMPLETE):
+    if not stands:
         if after is None:
             raise IllegalTransition("the ramp is at its last stage: propose the next one as FLOOR_STAGE or CONFIG")
         raise IllegalTransition(f"the next stage waits for {'; '.join(judged.waits_for)}")
