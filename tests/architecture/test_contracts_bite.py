@@ -35,6 +35,8 @@ STAND_IN = [
     "relocation_env/server/__init__.py",
     "fleet_oversight_env/__init__.py",
     "fleet_oversight_env/server/__init__.py",
+    "call_audit_env/__init__.py",
+    "call_audit_env/server/__init__.py",
 ]
 
 BREAKS = [

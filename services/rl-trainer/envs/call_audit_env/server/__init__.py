@@ -1,0 +1,1 @@
+"""The OpenEnv server of call audits; needs the `server` extra."""
