@@ -1,7 +1,7 @@
 """Learn for every tenant: settle, fold, publish; `python -m kedge_bandit.entrypoints.worker`, started by `kedge serve`.
 
-Any number of workers may run; each tenant has one at a time. Every hour the next month's partitions are asked for,
-and the heads of the audit chains are anchored.
+Any number of workers may run; each tenant has one at a time. Every minute tables that have
+grown are divided by month and the next month's partitions made; the heads of the audit chains are anchored.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def work(settings: Settings, url: str) -> None:
         serve_metrics(settings, settings.worker_metrics_port, worker.rounds.metrics.registry)
     log.info("worker.ready")
     say_ready()
-    beside = [asyncio.create_task(worker.anchoring.run())]
+    beside = [asyncio.create_task(worker.anchoring.run()), asyncio.create_task(worker.ramping.run())]
     if worker.flags is not None:
         beside.append(asyncio.create_task(worker.flags.run()))
     try:

@@ -33,6 +33,7 @@ class WorkerMetrics:
     _audit: Gauge = field(init=False)
     _anchored: Gauge = field(init=False)
     _not_anchored: Counter = field(init=False)
+    _ramps: Counter = field(init=False)
 
     def __post_init__(self) -> None:
         """Register every series."""
@@ -73,6 +74,8 @@ class WorkerMetrics:
             "kedge_audit_anchor_failures", "Times that anchors could not be written", registry=registry
         )
 
+        self._ramps = Counter("kedge_ramp_steps", "Steps that the service took by itself", ("step",), registry=registry)
+
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:
         """Record one pass."""
         self._seconds.observe(seconds)
@@ -107,3 +110,7 @@ class WorkerMetrics:
     def not_anchored(self) -> None:
         """Record that anchors could not be written."""
         self._not_anchored.inc()
+
+    def ramp_moved(self, step: str) -> None:
+        """Record a step of a ramp: ADVANCE, PAUSE, ROLL_BACK or COMPLETE."""
+        self._ramps.labels(step).inc()

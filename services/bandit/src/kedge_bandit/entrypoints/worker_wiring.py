@@ -11,10 +11,12 @@ from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
 from kedge_bandit.application.learn import Learn
+from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.anchoring import Anchoring
 from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
+from kedge_bandit.entrypoints.ramping import Ramping
 from kedge_bandit.entrypoints.retention import let_all_months_go
 from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
@@ -30,6 +32,7 @@ class Worker:
     rounds: Rounds
     flags: FlagWatch | None
     anchoring: Anchoring
+    ramping: Ramping
 
 
 def build_worker(settings: Settings, url: str) -> Worker:
@@ -60,4 +63,7 @@ def build_worker(settings: Settings, url: str) -> Worker:
         connect=connector(url),
         metrics=metrics,
     )
-    return Worker(engine, passes, rounds, flags, anchoring)
+    ramping = Ramping(
+        step=StepRamps(PostgresLedgers(engine), overrides(settings, flags)), tenants=tenants, metrics=metrics
+    )
+    return Worker(engine, passes, rounds, flags, anchoring, ramping)
