@@ -28,6 +28,7 @@ UNBLOCKING_SECONDS = 0.01
 """A transaction that keeps rows from being final is another writer's or another pass, and mostly over in no time."""
 PARTITION_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
+DIVIDE_NEXT = "SELECT control.divide_next()"
 EXTEND_PARTITIONS = "SELECT control.extend_partitions(%s)"
 
 log = structlog.get_logger(__name__)
@@ -182,10 +183,12 @@ class Rounds:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _extend_partitions(self) -> None:
-        """Ask for the next month's partitions now and every minute; without them rows go to the default ones."""
+        """Divide tables that have grown, and ask for the next month of those that are divided, now and every minute."""
         while True:
             try:
                 async with await self.connect() as connection:
+                    while divided := (await anext(await connection.execute(DIVIDE_NEXT)))[0]:
+                        log.info("table.divided", table=divided)
                     seen: str | None = ""
                     while seen is not None:
                         (seen,) = await anext(await connection.execute(EXTEND_PARTITIONS, [seen]))
