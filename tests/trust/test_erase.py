@@ -258,11 +258,11 @@ def test_what_waits_for_a_writer_has_no_transaction_number_yet(
         assert eraser.execute("SELECT pg_current_xact_id_if_assigned()").fetchone() == (None,)
 
 
-def test_no_function_that_erases_waits_long(stack: Stack, two: tuple[str, str]) -> None:
+def test_no_function_that_erases_or_divides_waits_long(stack: Stack, two: tuple[str, str]) -> None:
     assert two
     with stack.connect() as owner:
         found = owner.execute(
             "SELECT proname::text FROM pg_proc WHERE pronamespace = 'control'::regnamespace"
             " AND 'lock_timeout=500ms' = ANY (proconfig) ORDER BY 1"
         ).fetchall()
-    assert found == [("drop_month",), ("erase_tenant",), ("erase_user",)]
+    assert found == [("divide_by_month",), ("drop_month",), ("erase_tenant",), ("erase_user",)]
