@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kedge_bandit.application.floor_stages import follow_reverted
 from kedge_bandit.application.govern import Order, retried
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger, ProposingLedgers
@@ -150,6 +151,7 @@ class RevertProposal:
                 moved = demote(policy, found.candidate, found.base, change)
                 if moved is not None:
                     await ledger.policies.put(*moved)
+                    await follow_reverted(ledger, policy, moved[0], change)
                 await ledger.proposals.put(reverted, event)
                 return reverted
 

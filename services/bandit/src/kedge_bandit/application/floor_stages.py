@@ -1,5 +1,7 @@
 """Read the ramps that bear on a policy, and let the floor's follow what is set by hand or was approved."""
 
+from datetime import datetime
+
 from kedge_bandit.application.administration_ports import GovernedLedger
 from kedge_bandit.domain.cap_stage import is_live, stages_from
 from kedge_bandit.domain.change import Change
@@ -7,7 +9,7 @@ from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.lifecycle import stage
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.ramp import Ramp, RampKind, begin_cap, begin_floor
-from kedge_bandit.domain.ramp_step import approve_floor, check_floor, moved_by_hand
+from kedge_bandit.domain.ramp_step import approve_floor, check_floor, moved_by_hand, reverted
 
 _SAME = 1e-9
 
@@ -21,7 +23,13 @@ async def ramps_of(ledger: GovernedLedger, policy: Policy) -> list[Ramp]:
         begun = begin_floor(policy.name, floor, policy.create_time)
     elif abs(begun.stage.value - floor) > _SAME:
         begun = moved_by_hand(begun, floor, policy.update_time)
-    return [begun, *(ramp for ramp in stored if ramp.arm_id and is_live(policy, ramp.arm_id))]
+    caps = policy.spec.exploration.arm_caps
+    live = [ramp for ramp in stored if ramp.arm_id and is_live(policy, ramp.arm_id)]
+    return [begun, *(_at_cap(ramp, caps.get(ramp.arm_id, 1.0), policy.update_time) for ramp in live)]
+
+
+def _at_cap(ramp: Ramp, cap: float, at: datetime) -> Ramp:
+    return ramp if abs(ramp.stage.value - cap) <= _SAME else moved_by_hand(ramp, cap, at)
 
 
 async def follow_floor(ledger: GovernedLedger, found: Policy, floor: float, change: Change) -> None:
@@ -71,3 +79,11 @@ async def begin_arm_ramp(ledger: GovernedLedger, policy: Policy, change: Change,
         raise IllegalTransition(f"arm {arm_id} is under no cap: a ramp raises one")
     ramp, event = begin_cap(policy.name, arm_id, stages_from(cap), proposal, change)
     await ledger.ramps.put(ramp, event)
+
+
+async def follow_reverted(ledger: GovernedLedger, before: Policy, after: Policy, change: Change) -> None:
+    """Let the floor's ramp follow a proposal that was reverted."""
+    floor = after.spec.exploration.floor
+    if abs(floor - before.spec.exploration.floor) > _SAME:
+        begun, *_ = await ramps_of(ledger, before)
+        await ledger.ramps.put(reverted(begun, floor, change.at), None)

@@ -111,25 +111,39 @@ def check_floor(ramp: Ramp, floor: float) -> None:
         raise FloorNotApproved(ramp.policy, floor, ramp.permitted)
 
 
-def moved_by_hand(ramp: Ramp, floor: float, at: datetime) -> Ramp:
-    """Follow a floor that somebody set: the ramp stands there until a person lets it go on.
+def moved_by_hand(ramp: Ramp, value: float, at: datetime) -> Ramp:
+    """Follow a floor or a cap that somebody set: the ramp stands there until a person lets it go on.
 
     >>> from kedge_bandit.domain.ramp import begin_floor
     >>> ramp = moved_by_hand(begin_floor("support", 0.8, datetime(2026, 1, 1)), 0.9, datetime(2026, 1, 2))
     >>> [stage.value for stage in ramp.stages], ramp.at, ramp.state.value, ramp.permitted
     ([0.9, 0.8, 0.5], 0, 'PAUSED', 0.8)
     """
-    stages = _with_stage(ramp.stages, Stage(floor, Origin.START))
+    stages = _with_stage(ramp, Stage(value, Origin.START))
     values = [stage.value for stage in stages]
+    place, what = _place(values, value), "cap" if ramp.arm_id else "floor"
     return replace(
         ramp,
         stages=stages,
-        at=_place(values, floor),
-        reached=_place(values, ramp.permitted),
+        at=place,
+        reached=max(place, _place(values, ramp.permitted)),
         since=at,
-        state=RampState.PAUSED if len(stages) > 1 else RampState.COMPLETE,
-        why=f"the floor was set to {floor:g} by hand" if len(stages) > 1 else "",
+        state=RampState.PAUSED,
+        why=f"the {what} was set to {value:g} by hand",
     )
+
+
+def reverted(ramp: Ramp, value: float, at: datetime) -> Ramp:
+    """Follow a floor that came back because its proposal was reverted: lower ones are to be approved again.
+
+    >>> from kedge_bandit.domain.ramp import begin_floor
+    >>> ramp = reverted(begin_floor("support", 0.2, datetime(2026, 1, 1)), 0.5, datetime(2026, 1, 2))
+    >>> ramp.stage.value, ramp.permitted, ramp.next
+    (0.5, 0.5, None)
+    """
+    moved = moved_by_hand(ramp, value, at)
+    kept = moved.stages[: moved.at + 1]
+    return replace(moved, stages=kept, reached=moved.at, why=f"the proposal below {value:g} was reverted")
 
 
 def approve_floor(ramp: Ramp, floor: float, proposal: str, change: Change) -> Move:
@@ -154,10 +168,11 @@ def approve_floor(ramp: Ramp, floor: float, proposal: str, change: Change) -> Mo
     return moved, moved_event(moved, change, "ramp.advanced", facts)
 
 
-def _with_stage(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
-    if any(abs(known.value - stage.value) <= _SAME for known in stages):
-        return tuple(stages)
-    return tuple(sorted((*stages, stage), key=lambda known: -known.value))
+def _with_stage(ramp: Ramp, stage: Stage) -> tuple[Stage, ...]:
+    if any(abs(known.value - stage.value) <= _SAME for known in ramp.stages):
+        return ramp.stages
+    falls = ramp.kind is RampKind.FLOOR
+    return tuple(sorted((*ramp.stages, stage), key=lambda known: known.value, reverse=falls))
 
 
 def _place(values: Sequence[float], value: float) -> int:
