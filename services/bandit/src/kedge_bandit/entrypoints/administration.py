@@ -76,7 +76,19 @@ def administration(
     )
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
-    governance = GovernanceServicer(
+    governance = _governance(ledgers, keyring, clock, levels)
+    return (
+        (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
+        (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
+        (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
+        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], _proposals(ledgers, keyring, clock)),
+        (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], ramps),
+        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
+    )
+
+
+def _governance(ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels: Levels) -> GovernanceServicer:
+    return GovernanceServicer(
         keyring=keyring,
         levels=levels,
         freeze=Freeze(levels, clock),
@@ -86,14 +98,6 @@ def administration(
         watch_audit=WatchAudit(ledgers),
         verify_audit=VerifyAudit(ledgers),
         incidents=Incidents(ledgers, clock),
-    )
-    return (
-        (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
-        (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
-        (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
-        (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], _proposals(ledgers, keyring, clock)),
-        (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], ramps),
-        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
     )
 
 
