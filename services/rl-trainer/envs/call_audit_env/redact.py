@@ -47,13 +47,15 @@ _MAIDEN_ANSWER = re.compile(
     rf"(?:\bmaiden name (?:is|was)|\b[Ii]t(?:'s|’s| is| was)|\b[Ss]he was(?: an?)?|^) ?{_NAME}(?=[.,]|$)"
 )
 _TITLED = re.compile(rf"\b((?:Mr|Mrs|Ms|Mx|Miss|Dr)\.?) {_CAPITAL}")
-_SPELLED = re.compile(r"\b[A-Za-z](?:[-., ]{1,2}[A-Za-z]\b){2,}")
+_SPELLED = re.compile(r"(?<![\w'’])[A-Za-z](?:[-., ]{1,2}[A-Za-z]\b){2,}")
 _TOKEN = re.compile(r"(\[[A-Z_]+\])")
-_NO_NAMES = frozenset((
+_COMPANIES = frozenset((
     "Bank", "Union", "Savings", "Credit", "Lending", "Loans", "Mortgage", "Mobile", "Power", "Energy", "Electric",
-    "Group", "Clinic", "Recovery", "Collections", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
-    "Sunday", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December", "I", "The", "A",
+    "Group", "Clinic", "Recovery", "Collections", "Insurance", "Services",
+))  # fmt: skip
+_DAYS = frozenset((
+    "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "January", "February", "March",
+    "April", "May", "June", "July", "August", "September", "October", "November", "December", "I",
 ))  # fmt: skip
 _WORDS = frozenset((
     "art", "bill", "bob", "chase", "dawn", "drew", "faith", "frank", "grace", "grant", "hope", "joy", "june", "mark",
@@ -94,8 +96,9 @@ class Redactor:
 
 
 def _learn(found: dict[str, str], name: str, token: str) -> None:
-    parts = [part for part in name.split() if part not in _NO_NAMES]
-    if len(parts) < len(name.split()):
+    """Keep a name and its parts, unless it is a company's or a day."""
+    parts = name.split()
+    if name in _DAYS or _COMPANIES & set(parts):
         return
     for one in (name, *parts):
         found.setdefault(one, token)

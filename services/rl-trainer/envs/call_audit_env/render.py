@@ -23,10 +23,11 @@ def instructions(task: str, book: Book | None = None) -> str:
     policies = "\n".join(
         f"- {one.name} ({one.group}): {one.breach} Not a breach: {one.allowed}" for one in rubric.policies.values()
     )
-    prices = ", ".join(f"{tool} {price}" for tool, price in PRICES.items())
+    dearest = sorted(PRICES.items(), key=lambda one: -one[1])
+    prices = ", ".join(f"{tool} costs {price}" for tool, price in dearest)
     return (
         "You audit a recorded support call against a rubric. Everything costs units of a budget: "
-        f"{prices}, {Tool.READ} {PER_TURN} for each turn. A reading takes start_turn and end_turn, both included and "
+        f"{prices}, and {Tool.READ} {PER_TURN} for each turn. A reading takes start_turn and end_turn, both included, "
         f"at most {CHUNK} turns; {Tool.ANALYZE} takes turn_index and, if you like, policy_hypothesis; {Tool.FLAG} "
         "takes violation_type, violation_severity (high, medium or low) and, if you like, turn_index and a note "
         f"without personal data; {Tool.SUBMIT} takes compliance_pass and ends the audit.\n"

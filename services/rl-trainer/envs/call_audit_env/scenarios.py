@@ -101,4 +101,4 @@ def active_of(shape: Shape, known: list[Shape], draw: Random) -> frozenset[str]:
 
 def _shuffled(task: str, seed: int) -> str:
     """Name a call so that the name tells neither shape nor seed."""
-    return "call_" + sha256(f"call audit:{task}:{seed}".encode()).hexdigest()[:8]
+    return "call-" + sha256(f"call audit:{task}:{seed}".encode()).hexdigest()[:8]
