@@ -120,3 +120,26 @@ def test_decide_says_that_it_reads_and_which_roles_may(stack: Stack) -> None:
         refused = fail(stack, "decide", "reading", "support", "--set", "task=math")
     assert "--set reads the policy first" in refused
     assert "use a key of role ADMIN or OPERATOR, or leave --set out" in refused
+
+
+def test_a_file_that_holds_no_mode_is_named_where_it_freezes(stack: Stack) -> None:
+    onboarded(stack, "overridden")
+    file = stack.data_dir / "mode_override"
+    file.write_text("frozn", encoding="ascii")
+    try:
+        assert "holds 'FROZN', which is no mode" in re.sub(r"\s+", " ", ok(stack, "status", "overridden", "support"))
+        shown = re.sub(r"\s+", " ", ok(stack, "mode", "overridden", "support"))
+        assert "effectively FROZEN, by file: the file mode_override in the data folder says so" in shown
+    finally:
+        file.unlink()
+    wait_for(lambda: read(stack, "mode", "overridden", "support")["effective_mode"] == "APPLY", "the file to be gone")
+
+
+def test_a_mistyped_tenant_is_said_to_be_none_and_a_key_says_whose_it_is(stack: Stack) -> None:
+    onboarded(stack, "typed")
+    assert "no such tenant, or this credential is not bound to it" in fail(stack, "status", "typd", "support")
+    person = ("--person", "alice", "--issuer", "https://login.example")
+    ok(stack, "key", "create", "typed", "--principal", "alice", "--role", "viewer", *person)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(stack.environment, "COLUMNS", "300")
+        assert "alice of https://login.example" in ok(stack, "key", "list", "typed")

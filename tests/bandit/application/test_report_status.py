@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kedge_bandit.application.administration_ports import LearnedState
-from kedge_bandit.application.report_status import BEHIND_AFTER, look_at
+from kedge_bandit.application.report_status import BEHIND_AFTER, effective_per_cell, look_at
+from tests.bandit.application.scene import SUPPORT, Scene
 from tests.bandit.application.test_watch import POLICY
 
 NOTHING: dict[str, Any] = {
@@ -36,3 +37,17 @@ NOTHING: dict[str, Any] = {
 def test_rows_that_nobody_takes_are_said_to_wait(rows: int, age: timedelta, said: list[str]) -> None:
     learned = LearnedState(**NOTHING, backlog=rows, backlog_age=age)
     assert list(look_at(POLICY, learned)) == said
+
+
+async def test_effective_episodes_are_not_told_from_the_traffic_of_less_than_an_hour(scene: Scene) -> None:
+    await scene.play(*scene.turn("e1"), *scene.turn("e2"))
+
+    async def effective() -> float | None:
+        async with scene.ledgers.open(scene.tenant) as ledger:
+            return effective_per_cell(POLICY, await ledger.policies.learned(SUPPORT, with_cells=False))
+
+    assert await effective() is None
+    scene.sql("UPDATE decision SET decision_time = decision_time - interval '2 hours' WHERE episode_id = 'e1'")
+    found = await effective()
+    assert found is not None
+    assert found < 2 / 7200 * POLICY.spec.half_life.total_seconds() / 0.69

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.allocation import allocate
-from kedge_bandit.domain.draw import pick, uniform
+from kedge_bandit.domain.draw import interval_text, pick, uniform
 from kedge_bandit.domain.errors import InvalidName
 from tests.golden import draw as golden
 
@@ -143,3 +143,13 @@ def test_the_pick_has_probability_and_is_the_first_sum_above_u(weights: list[flo
 def test_a_vector_without_any_probability_is_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         pick([0.0, 0.0], 0.5)
+
+
+@given(st.floats(0, 1), st.floats(1e-12, 1))
+def test_an_interval_is_written_so_that_its_ends_differ(draw_from: float, width: float) -> None:
+    begin, end = interval_text(draw_from, draw_from + width).split(" to ")
+    assert float(begin) < float(end)
+
+
+def test_an_action_that_no_draw_chooses_has_no_interval() -> None:
+    assert interval_text(1.0, 1.0) == "none"

@@ -44,3 +44,22 @@ def test_flags_are_asked_about_policies_only_and_can_only_restrict(tmp_path: Pat
     assert overrides(ACME, SUPPORT) is Mode.OBSERVE
     assert overrides.levels(ACME, SUPPORT) == {"environment": Mode.OBSERVE, "flags": Mode.APPLY}
     assert overrides.levels(ACME, None) == {"environment": Mode.OBSERVE}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("frozen\n", ""),
+        ("frozn", "the file mode_override holds 'FROZN', which is no mode, so FROZEN is served: write one of APPLY, "),
+        ("", "the file mode_override cannot be read, or is empty, so FROZEN is served: write one of APPLY, "),
+    ],
+)
+def test_a_file_that_holds_no_mode_is_named_with_what_it_holds(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "mode_override"
+    overrides = Overrides(environment=Mode.APPLY, file=file)
+    assert overrides.complaint() == ""
+
+    file.write_text(content, encoding="ascii")
+
+    assert overrides.complaint().startswith(said)
+    assert bool(overrides.complaint()) is bool(said)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
@@ -35,6 +36,20 @@ async def test_onboarding_twice_is_refused_unless_it_is_the_same_request(registr
         await registry.onboard(KEEPS, change(tenant), WriteId())
     with pytest.raises(IdempotencyConflict):
         await registry.onboard(KEEPS, change(tenant), WriteId("r1", "another"))
+
+
+async def test_the_name_of_an_erased_tenant_is_said_to_be_taken_for_good(
+    registry: PostgresTenants, engine: AsyncEngine
+) -> None:
+    tenant = TenantId("t-erased-once")
+    await registry.onboard(KEEPS, change(tenant), WriteId())
+    with pytest.raises(TenantExists, match="exists: use it"):
+        await registry.onboard(KEEPS, change(tenant), WriteId())
+    async with engine.begin() as connection:
+        await connection.execute(select(func.control.erase_tenant(tenant, "key:operator", "to test it")))
+
+    with pytest.raises(TenantExists, match="was erased, and its keys would open a new one"):
+        await registry.onboard(KEEPS, change(tenant), WriteId())
 
 
 async def test_settings_are_changed_once_per_request_and_audited(

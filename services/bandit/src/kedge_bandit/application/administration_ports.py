@@ -46,6 +46,9 @@ class Override(Protocol):
     def levels(self, tenant: TenantId | None, policy: PolicyName | None) -> dict[str, Mode]:
         """Read each by its name: "environment", "file", "flags"."""
 
+    def complaint(self) -> str:
+        """Say what is wrong with what one of them says; empty where nothing is."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
@@ -99,7 +102,8 @@ class LearnedState:
         episode_counts: by episode state, and late, unmatched, no_safety_verdict, ...
         backlog: raw rows that are not folded yet, over all policies of the tenant.
         backlog_age: since the oldest of them came; zero without one.
-        decisions_per_second: over the last day, or since the first decision where that is later.
+        decisions_per_second: over the last day, or since the first decision where that is later; 0 where it came within
+            the last hour.
         buckets: buckets that have an allocation of their own.
     """
 

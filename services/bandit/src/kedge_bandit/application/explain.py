@@ -8,7 +8,7 @@ from itertools import accumulate
 from kedge_bandit.application.ports import Ledgers
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.dimension import Arm
-from kedge_bandit.domain.draw import uniform
+from kedge_bandit.domain.draw import interval_text, uniform
 from kedge_bandit.domain.eligibility import Wish, choose, subset_of
 from kedge_bandit.domain.identifiers import DecisionId, PolicyName, TenantId
 from kedge_bandit.domain.policy import PolicySpec
@@ -151,7 +151,7 @@ def _sentences(found: FoundDecision, lines: tuple[Line, ...], u: float) -> tuple
             f"The draw u = {u:.6f} fell into the share of {decision.action}, propensity {decision.propensity:.4f}."
         )
         said.extend(
-            f"A draw in [{line.draw_from:.4f}, {line.draw_to:.4f}) would have chosen {line.action}."
+            f"A draw from {interval_text(line.draw_from, line.draw_to)} would have chosen {line.action}."
             for line in lines
             if line.propensity > 0 and line.action != decision.action
         )

@@ -48,7 +48,8 @@ class ReportStatus:
         outside = {by: mode for by, mode in self.override.levels(tenant, name).items() if mode.restriction}
         effective = most_restrictive((*modes, *outside.values()))
         restricted = (f"{by} says {mode}, from outside the database" for by, mode in outside.items())
-        warnings = (*restricted, *warnings_of(policy.spec), *look_at(policy, learned))
+        objections = (self.override.complaint(),) if self.override.complaint() else ()
+        warnings = (*objections, *restricted, *warnings_of(policy.spec), *look_at(policy, learned))
         return PolicyStatus(policy, effective, learned, warnings, effective_per_cell(policy, learned))
 
 

@@ -5,6 +5,7 @@ The law is fixed for every language by `tests/golden/draw.json`.
 
 from collections.abc import Sequence
 from hashlib import sha256
+from math import floor, log10
 
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.errors import InvalidName
@@ -32,6 +33,19 @@ def uniform(tenant: str, policy: str, episode_id: str, seed_epoch: int, allocati
         field, name = next((field, name) for field, name in names if "\0" in name)
         raise InvalidName(field, name[:40], "text without a zero byte, so that no two episodes share a draw")
     return _number(message)
+
+
+def interval_text(draw_from: float, draw_to: float) -> str:
+    """Write the draws that choose an action, with as many digits as tell its ends apart; "none" where there are none.
+
+    >>> interval_text(0.25, 1.0), interval_text(0.99999993, 1.0), interval_text(1.0, 1.0)
+    ('0.2500 to 1.0000', '0.999999930 to 1.000000000', 'none')
+    """
+    width = draw_to - draw_from
+    if width <= 0.0:
+        return "none"
+    digits = max(4, min(17, 1 - floor(log10(width))))
+    return f"{draw_from:.{digits}f} to {draw_to:.{digits}f}"
 
 
 def _number(message: str) -> float:

@@ -178,7 +178,7 @@ class TenantDenied(KedgeError):
     reason: ClassVar[str] = "TENANT_DENIED"
 
     def __init__(self) -> None:
-        super().__init__("this credential is not bound to that tenant: use a key made for it.")
+        super().__init__("no such tenant, or this credential is not bound to it: check the name and whose key it is.")
 
 
 class PermissionDenied(KedgeError):

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.mode import Mode, most_restrictive
+
+_SHOWN: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,26 @@ class Overrides:
             found["flags"] = self.flags(tenant, policy)
         return found
 
+    def complaint(self) -> str:
+        """Say that the file is there and holds no mode; empty where it does, or is not there."""
+        text = self._text()
+        if text is None or text in Mode.__members__:
+            return ""
+        said = f"holds {text[:_SHOWN]!r}, which is no mode" if text else "cannot be read, or is empty"
+        return f"the file {self.file.name} {said}, so {Mode.FROZEN} is served: write one of {', '.join(Mode)}, or remove it"
+
     def _machine(self) -> dict[str, Mode]:
         """Read file or environment. A file that cannot be read or understood restricts: somebody meant to stop it."""
-        try:
-            text = self.file.read_text(encoding="ascii").strip().upper()
-        except FileNotFoundError:
+        text = self._text()
+        if text is None:
             return {"environment": self.environment}
-        except (OSError, UnicodeDecodeError):
-            return {"file": Mode.FROZEN}
         return {"file": Mode(text) if text in Mode.__members__ else Mode.FROZEN}
+
+    def _text(self) -> str | None:
+        """Read the file; empty where it cannot be read, None where there is none."""
+        try:
+            return self.file.read_text(encoding="ascii").strip().upper()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError):
+            return ""

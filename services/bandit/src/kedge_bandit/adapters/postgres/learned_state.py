@@ -16,6 +16,8 @@ from kedge_bandit.domain.published import COLD
 from kedge_bandit.domain.self_check import Finding, SelfCheck
 
 _RATE_WINDOW: Final = timedelta(days=1)
+LEAST_TRAFFIC: Final = timedelta(hours=1)
+"""What is not known for longer says nothing about a half-life of days."""
 _RAW: Final = (
     (tables.decision, tables.decision.c.decision_time),
     (tables.episode_event, tables.episode_event.c.receive_time),
@@ -111,13 +113,16 @@ class _Reads:
         return total, max(ages)
 
     async def decisions_per_second(self) -> float:
+        """Give the rate over the last day; 0 while the first decision in it is not an hour old."""
         row = tables.decision.c
         since = func.now() - _RATE_WINDOW
         wanted = select(func.count(), func.min(row.decision_time), func.now()).where(
             row.policy == self._name, row.decision_time >= since
         )
         count, first, now = (await self._connection.execute(wanted)).one()
-        return 0.0 if first is None else float(count / max((now - first).total_seconds(), 1.0))
+        if first is None or now - first < LEAST_TRAFFIC:
+            return 0.0
+        return float(count / (now - first).total_seconds())
 
     async def _one(self, wanted: Select[Any]) -> Any:
         return (await self._connection.execute(wanted)).scalar_one()

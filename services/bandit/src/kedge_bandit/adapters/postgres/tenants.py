@@ -53,8 +53,15 @@ class PostgresTenants:
             if getattr(error.orig, "sqlstate", None) != _DUPLICATE_SCHEMA:
                 raise
             if not await self._made_by(tenant, write):
-                raise TenantExists(f"tenant {tenant} exists: use it, or choose another name") from error
+                raise TenantExists(await self._why_taken(tenant)) from error
         return await self._get(tenant)
+
+    async def _why_taken(self, tenant: TenantId) -> str:
+        known = select(_TENANT.name).where(_TENANT.name == tenant)
+        async with transaction(self._engine) as connection:
+            if (await connection.execute(known)).one_or_none() is None:
+                return f"a tenant named {tenant} was erased, and its keys would open a new one: choose another name"
+        return f"tenant {tenant} exists: use it, or choose another name"
 
     async def update(self, changed: SettingsChange, change: Change, write: WriteId) -> Tenant:
         """Change a tenant's settings with an audit event in its chain; a repeated request changes nothing.

@@ -57,7 +57,7 @@ def list_keys(tenant: TenantName, *, as_json: JsonFlag = False) -> None:
             key["name"].rpartition("/")[2],
             key["principal"],
             key["role"],
-            key["person"]["subject"] if key.get("person") else "",
+            "{subject} of {issuer}".format(**key["person"]) if key.get("person") else "",
             key["create_time"],
             key.get("expire_time") or "",
             key.get("revoke_time") or "",

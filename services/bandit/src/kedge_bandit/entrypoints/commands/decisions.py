@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from kedge.bandit.v1 import decision_pb2, decision_service_pb2, policy_pb2, policy_service_pb2
 from kedge_bandit.adapters.grpc.status import reason_of
+from kedge_bandit.domain.draw import interval_text
 from kedge_bandit.domain.errors import PermissionDenied
 from kedge_bandit.domain.principal import GRANTS, Permission, Role
 from kedge_bandit.entrypoints.client import Client, connected
@@ -110,7 +111,7 @@ def _show_explanation(out: Console, found: Any) -> None:
             each.probability_best,
             each.mean,
             each.propensity,
-            f"{each.draw_from:.4f} to {each.draw_to:.4f}",
+            interval_text(each.draw_from, each.draw_to),
         )
         for each in found.actions
     ]

@@ -100,6 +100,8 @@ def _way_out(name: str, effective: str, by: str) -> str:
     >>> _way_out("tenants/acme/policies/support", "FROZEN", "tenant")
     ': `kedge unfreeze acme` ends that'
     """
+    if by == "file":
+        return ": the file mode_override in the data folder says so, or holds what is no mode (see `kedge status`)"
     places = {"global": "--everything", "tenant": name.split("/")[1] if "/" in name else ""}
     return f": `kedge unfreeze {places[by]}` ends that" if effective == "FROZEN" and by in places else ""
 
