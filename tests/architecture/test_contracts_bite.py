@@ -37,6 +37,8 @@ STAND_IN = [
     "fleet_oversight_env/server/__init__.py",
     "call_audit_env/__init__.py",
     "call_audit_env/server/__init__.py",
+    "brief_routing_env/__init__.py",
+    "brief_routing_env/server/__init__.py",
 ]
 
 BREAKS = [

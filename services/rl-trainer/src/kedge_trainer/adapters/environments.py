@@ -12,6 +12,7 @@ from kedge_trainer.domain.splits import TrainingSplit, seed_of
 
 GROUNDS: Mapping[str, str] = MappingProxyType(
     {
+        "brief_routing_env": "brief_routing_env.ground",
         "call_audit_env": "call_audit_env.ground",
         "fleet_oversight_env": "fleet_oversight_env.ground",
         "relocation_env": "relocation_env.ground",

@@ -1,0 +1,1 @@
+"""The OpenEnv server of briefs; needs the `server` extra."""
