@@ -130,6 +130,7 @@ def _environment(database: ReadyDatabase, data: Path) -> dict[str, str]:
         "KEDGE_PORT": "0",
         "KEDGE_METRICS_PORT": "0",
         "KEDGE_WORKER_METRICS_PORT": "0",
+        "KEDGE_GATE_PORT": "0",
         "KEDGE_LOG_LEVEL": "WARNING",
     }
 

@@ -46,6 +46,7 @@ class Place:
             "KEDGE_DATA_DIR": str(self.folder),
             "KEDGE_METRICS_PORT": "0",
             "KEDGE_WORKER_METRICS_PORT": "0",
+            "KEDGE_GATE_PORT": "0",
             "KEDGE_LOG_LEVEL": "WARNING",
             **more,
         }

@@ -27,6 +27,7 @@ from kedge_bandit.domain.decision import LEARNABLE, Reason
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.principal import GRANTS, Permission, Role
+from kedge_bandit.entrypoints.gate_metrics import GateMetrics
 from kedge_bandit.entrypoints.settings import CLIENT_KEYS, PREFIX, Settings
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 from tests.docs.pages import code, rows, section, text_of
@@ -121,8 +122,8 @@ def exposed(metric: MetricWrapperBase | Metric) -> list[str]:
 
 
 def test_every_metric_has_its_type_and_labels() -> None:
-    server, worker = Telemetry(CollectorRegistry()), WorkerMetrics(CollectorRegistry())
-    found = [getattr(owner, field.name) for owner in (server, worker) for field in fields(owner)]
+    owners = Telemetry(CollectorRegistry()), WorkerMetrics(CollectorRegistry()), GateMetrics(CollectorRegistry())
+    found = [getattr(owner, field.name) for owner in owners for field in fields(owner)]
     gauges = SnapshotCollector(list, lambda: 0.0, lambda: 0.0).collect()
     gauges += FlagCollector(lambda: 0.0).collect()
     metrics = [one for one in (*found, *gauges) if isinstance(one, MetricWrapperBase | Metric)]

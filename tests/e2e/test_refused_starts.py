@@ -26,6 +26,7 @@ def refused(data_dir: Path, **settings: str) -> str:
         "KEDGE_DATA_DIR": str(data_dir),
         "KEDGE_METRICS_PORT": "0",
         "KEDGE_WORKER_METRICS_PORT": "0",
+        "KEDGE_GATE_PORT": "0",
         **ports,
         **settings,
     }

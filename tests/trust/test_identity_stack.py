@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import httpx
 import psycopg
 import pytest
 from cryptography import x509
 
+from kedge_migrations import enable_login, upgrade
 from tests.fixtures.stack import free_port, wait_for
 from tests.trust.authorities import Authority
+from tests.trust.conftest import PASSWORD
 from tests.trust.doors import tls_settings
 
 OURS = Authority("ours")
@@ -42,6 +45,7 @@ class Sealed:
             "KEDGE_WEB_PORT": str(self.web_port),
             "KEDGE_METRICS_PORT": str(self.metrics_port),
             "KEDGE_WORKER_METRICS_PORT": "0",
+            "KEDGE_GATE_PORT": "0",
             "KEDGE_CA": str(folder / "ours.pem"),
             "KEDGE_CERTIFICATE": str(certificate),
             "KEDGE_CERTIFICATE_KEY": str(key),
@@ -65,11 +69,21 @@ class Sealed:
             return 0
 
 
+def as_service(url: str) -> str:
+    """Bring a database to head as its owner does when it is deployed; gives the address that serving logs in with."""
+    core = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    upgrade(core)
+    enable_login(core, PASSWORD)
+    parts = urlsplit(url)
+    login = f"kedge_service:{quote(PASSWORD, safe='')}@{parts.netloc.rpartition('@')[2]}"
+    return parts._replace(netloc=login).geturl()
+
+
 @pytest.fixture
 def sealed(fresh_database: str, tmp_path: Path) -> Iterator[Sealed]:
     with psycopg.connect(fresh_database) as connection:
         assert connection.info.host.startswith("/")  # a socket needs no encryption
-    made = Sealed(tmp_path, fresh_database)
+    made = Sealed(tmp_path, as_service(fresh_database))
     with (tmp_path / "serve.log").open("wb") as log:
         process = subprocess.Popen([made.kedge, "serve"], env=made.environment, stdout=log, stderr=log)
     made.process = process

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psycopg
 from sqlalchemy import Engine, create_engine, insert, select
 from sqlalchemy.exc import DBAPIError
 
@@ -14,8 +15,9 @@ from kedge_bandit.adapters.embedded.supervisor import EmbeddedPostgres
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
 from kedge_bandit.entrypoints.policy_file import first_line
-from kedge_bandit.entrypoints.settings import Settings
-from kedge_migrations import enable_login, upgrade
+from kedge_bandit.entrypoints.profile import can_read_holdout
+from kedge_bandit.entrypoints.settings import Profile, Settings
+from kedge_migrations import TENANT_HEAD, enable_login, upgrade
 
 OPERATOR_KEY_FILE = "operator.key"
 _KEY_RANDOMNESS = 36
@@ -28,10 +30,12 @@ class ReadyDatabase:
     Attributes:
         service_url: what the processes log in with.
         embedded: the supervisor that has to be stopped at the end; None for a given database.
+        gate_url: what the gate logs in with; empty: there is no such login.
         operator_key: may do everything; kept in `data_dir/operator.key`, readable by its owner only.
     """
 
     service_url: str
+    gate_url: str
     owner_url: str
     embedded: EmbeddedPostgres | None
     operator_key: str
@@ -59,17 +63,41 @@ def make_ready(settings: Settings, *, progress: Callable[[str], None] = lambda _
         embedded = EmbeddedPostgres(settings.data_dir / "postgres")
         owner_url = embedded.start()
     try:
-        progress("bringing the schema to head")
-        upgrade(core_url(owner_url), progress=progress)
-        service_url = owner_url if embedded is None else _service_login(settings.data_dir, owner_url)
+        _bring_to_head(owner_url, progress)
+        if embedded is None:
+            service_url, gate_url = owner_url, settings.gate_database_url or _if_it_can(settings, owner_url)
+        else:
+            service_url = _login(settings.data_dir, owner_url, "service")
+            gate_url = _login(settings.data_dir, owner_url, "gate")
         key = _operator_key(settings.data_dir, owner_url)
     except BaseException as error:
         if embedded is not None:
             embedded.stop()
+        if isinstance(error, psycopg.Error):
+            raise SystemExit(f"the database cannot be used: {first_line(error)}") from error
         if isinstance(error, DBAPIError):
             raise SystemExit(f"the database cannot be used: {first_line(error.orig or error)}") from error
         raise
-    return ReadyDatabase(service_url, owner_url, embedded, key)
+    return ReadyDatabase(service_url, gate_url, owner_url, embedded, key)
+
+
+def _bring_to_head(url: str, progress: Callable[[str], None]) -> None:
+    """Migrate as the owner; a login that owns nothing finds the schema at head, or is told whose turn it is.
+
+    Raises:
+        SystemExit: the schema is behind, and this login cannot change that.
+    """
+    progress("bringing the schema to head")
+    with psycopg.connect(url, connect_timeout=10) as connection:
+        owned = connection.execute(
+            "SELECT pg_has_role(current_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'control'"
+        ).fetchone()
+        if owned is not None and not owned[0]:
+            behind = connection.execute("SELECT count(*) FROM control.tenant WHERE revision <> %s", (TENANT_HEAD,))
+            if (behind.fetchone() or (0,))[0]:
+                raise SystemExit("the schema is behind, and this login may not change it: migrate as its owner first")
+            return
+    upgrade(core_url(url), progress=progress)
 
 
 def core_url(url: str) -> str:
@@ -84,12 +112,21 @@ def core_url(url: str) -> str:
     return url
 
 
-def _service_login(data_dir: Path, owner_url: str) -> str:
-    password = _secret(data_dir / "service.password", lambda: secrets.token_urlsafe(32))
-    enable_login(core_url(owner_url), password)
+def _login(data_dir: Path, owner_url: str, name: str) -> str:
+    """Let a process log in as `kedge_NAME`, with a password of its own in `NAME.password`; gives its address."""
+    password = _secret(data_dir / f"{name}.password", lambda: secrets.token_urlsafe(32))
+    enable_login(core_url(owner_url), password, role=f"kedge_{name}")
     parts = urlsplit(owner_url)
     place = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"kedge_service:{quote(password, safe='')}@{place}"))
+    return urlunsplit(parts._replace(netloc=f"kedge_{name}:{quote(password, safe='')}@{place}"))
+
+
+def _if_it_can(settings: Settings, url: str) -> str:
+    """Give the gate the given login where it reaches the holdout and nothing keeps processes apart: in the demo."""
+    if settings.profile is Profile.PRODUCTION:
+        return ""
+    with psycopg.connect(url, connect_timeout=10) as connection:
+        return url if can_read_holdout(connection) else ""
 
 
 def _operator_key(data_dir: Path, owner_url: str) -> str:

@@ -30,16 +30,16 @@ def keyring_of(settings: Settings) -> tuple[Keyring, KeptKeys | None]:
     return keyring, tokens.keys
 
 
-def bind_grpc(server: grpc.aio.Server, settings: Settings) -> int:
-    """Bind the gRPC port; gives the port. Raises SystemExit where nothing can listen there."""
-    address = f"{settings.host}:{settings.port}"
+def bind_grpc(server: grpc.aio.Server, settings: Settings, port: int | None = None, setting: str = "KEDGE_PORT") -> int:
+    """Bind a gRPC port, by default the server's; gives the port. Raises SystemExit where nothing can listen there."""
+    address = f"{settings.host}:{settings.port if port is None else port}"
     try:
         if not is_encrypted(settings):
             return server.add_insecure_port(address)
         certificate = import_module(IDENTITY_WIRING).served_certificate(settings)
         return server.add_secure_port(address, certificate.credentials())
     except RuntimeError as error:
-        raise SystemExit(f"gRPC cannot listen on {address}: set KEDGE_PORT to a port that is free") from error
+        raise SystemExit(f"gRPC cannot listen on {address}: set {setting} to a port that is free") from error
 
 
 def follow_certificate(settings: Settings, context: ssl.SSLContext) -> "asyncio.Task[None]":

@@ -4,6 +4,7 @@ import ipaddress
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg
@@ -12,8 +13,9 @@ from kedge_bandit.entrypoints.settings import Profile, Settings
 
 GUESSABLE = ("", "kedge", "postgres", "password", "secret", "changeme", "admin")
 """Passwords that are none, beside the user's own name."""
-SECRET_FILES = ("operator.key", "service.password", "anchor.key")
+SECRET_FILES = ("operator.key", "service.password", "gate.password", "anchor.key")
 ENCRYPTED = ("require", "verify-ca", "verify-full")
+_APART = "give KEDGE_DATABASE_URL the login kedge_service, and the gate its own, kedge_gate, in KEDGE_GATE_DATABASE_URL"
 _OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 
@@ -87,8 +89,20 @@ def _weak_database_url(url: str) -> Iterator[str]:
         yield f"the connection to the database on {host} is not encrypted: add sslmode=verify-full to its URL"
 
 
-def check_database(settings: Settings, url: str) -> None:
-    """Refuse a database that may forget what it has committed; the demo profile takes any. Raises SystemExit."""
+def can_read_holdout(connection: psycopg.Connection[Any]) -> bool:
+    """Say whether a login reaches into the holdout, itself or by a role that it may take."""
+    found = connection.execute(
+        "SELECT to_regnamespace('holdout') IS NOT NULL AND EXISTS (SELECT FROM pg_roles r"
+        " WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND has_schema_privilege(r.rolname, 'holdout', 'USAGE'))"
+    ).fetchone()
+    return bool(found and found[0])
+
+
+def check_database(settings: Settings, url: str, *, may_read_holdout: bool = False) -> None:
+    """Refuse a database that may forget what it has committed, and a serving login that could read a holdout table.
+
+    The demo profile takes any. Raises SystemExit.
+    """
     if settings.profile is not Profile.PRODUCTION:
         return
     try:
@@ -97,6 +111,10 @@ def check_database(settings: Settings, url: str) -> None:
                 "SELECT name FROM pg_settings WHERE name = ANY (%s) AND setting = 'off' ORDER BY name",
                 [["fsync", "full_page_writes", "synchronous_commit"]],
             ).fetchall()
+            reaches = not may_read_holdout and can_read_holdout(connection)
+            user = connection.info.user
     except psycopg.Error as error:
         raise SystemExit(f"the database cannot be used: {str(error).partition(chr(10))[0]}") from error
+    if reaches:
+        refuse([f"the serving login {user} can read the holdout: {_APART}"])
     refuse([f"the database runs with {name} off and may lose what is acknowledged: turn it on" for (name,) in found])

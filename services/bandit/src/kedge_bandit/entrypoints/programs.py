@@ -58,6 +58,18 @@ def console(settings: Settings) -> list[Program]:
     return [Program(name="console", module="console", settings=no_database)]
 
 
+def gate(settings: Settings, url: str) -> list[Program]:
+    """Give the process that alone can read the holdout, where it has a port and a login; it gets no other login.
+
+    >>> gate(Settings(), ""), [program.name for program in gate(Settings(), "postgresql://kedge_gate@/kedge")]
+    ([], ['gate'])
+    """
+    if not settings.gate_port or not url:
+        return []
+    own = settings_of(database_url="", gate_database_url=url) | {"DATABASE_URL": "", "OPENBLAS_NUM_THREADS": "1"}
+    return [Program(name="gate", module="gate", settings=own)]
+
+
 def _nth(port: int, number: int) -> int:
     """Count ports up; 0 means none or any, and stays."""
     return port + number if port else 0

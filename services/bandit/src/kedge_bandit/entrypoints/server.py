@@ -7,7 +7,7 @@ import itertools
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
@@ -68,7 +68,12 @@ def handler_of(
 
 def make_server(replica: Replica) -> tuple[grpc.aio.Server, Health]:
     """Make the server with every service, health and reflection; NOT_SERVING until told otherwise."""
-    services = [service for service, _ in replica.servicers]
+    return server_of(replica.servicers)
+
+
+def server_of(servicers: Sequence[tuple[ServiceDescriptor, object]]) -> tuple[grpc.aio.Server, Health]:
+    """Make a server of some servicers, with health and reflection."""
+    services = [service for service, _ in servicers]
     check_declared(services)
     server = grpc.aio.server(
         options=(
@@ -80,7 +85,7 @@ def make_server(replica: Replica) -> tuple[grpc.aio.Server, Health]:
     )
     checks = Health()
     server.add_generic_rpc_handlers(
-        tuple(handler_of(service, servicer, checks.draining) for service, servicer in replica.servicers)
+        tuple(handler_of(service, servicer, checks.draining) for service, servicer in servicers)
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = [service.full_name for service in services]

@@ -34,7 +34,11 @@ class Settings(BaseSettings):
         console_port: of the pages for people; 0: there are none.
         console_url: under which browsers reach them; empty: this machine's own addresses.
         console_client_id, console_client_secret: of the console at `jwt_issuer`, for sign-on; empty: there is none.
-        metrics_port, worker_metrics_port: of /metrics; 0 turns it off. The servers' are counted up like `port`.
+        gate_port: of the holdout's gRPC service, in the gate process; 0: there is no gate.
+        gate_database_url: the gate's own login, `kedge_gate`; of the embedded database it is made.
+        gate_hosts: beside this machine that answerers and judges may name, separated by commas; `*`: any.
+        metrics_port, worker_metrics_port, gate_metrics_port: of /metrics; 0 turns it off. The servers' are counted up
+            like `port`.
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.
         flag_provider: `flagd:PATH`, `ofrep:URL` or `unleash:URL`: an OpenFeature provider that can only restrict.
         flag_provider_token: its secret, where it wants one.
@@ -62,8 +66,12 @@ class Settings(BaseSettings):
     console_url: str = ""
     console_client_id: str = ""
     console_client_secret: str = Field(default="", repr=False)
+    gate_port: int = Field(default=50053, ge=0, le=65535)
+    gate_database_url: str = Field(default="", repr=False)
+    gate_hosts: str = ""
     metrics_port: int = Field(default=9464, ge=0, le=65535)
     worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
+    gate_metrics_port: int = Field(default=9462, ge=0, le=65535)
     mode_override: Mode = Mode.APPLY
     flag_provider: str = ""
     flag_provider_token: str = Field(default="", repr=False)

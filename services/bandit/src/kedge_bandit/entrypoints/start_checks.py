@@ -66,6 +66,8 @@ def _ports(settings: Settings) -> Iterator[tuple[str, int]]:
     yield "KEDGE_WEB_PORT", settings.web_port
     yield "KEDGE_CONSOLE_PORT", settings.console_port
     yield "KEDGE_WORKER_METRICS_PORT", settings.worker_metrics_port
+    yield "KEDGE_GATE_PORT", settings.gate_port
+    yield "KEDGE_GATE_METRICS_PORT", settings.gate_port and settings.gate_metrics_port
 
 
 def _listen(held: ExitStack, host: str, port: int) -> None:

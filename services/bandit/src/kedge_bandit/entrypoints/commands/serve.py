@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -17,6 +17,8 @@ from kedge_bandit.entrypoints.profile import check_database, check_profile
 from kedge_bandit.entrypoints.settings import MAX_REPLICAS, Settings, read_settings
 from kedge_bandit.entrypoints.start_checks import check_files, check_ports, claimed
 from kedge_bandit.entrypoints.supervisor import Program, Supervisor, has_leftovers, settings_of
+
+NO_GATE: Final = "no gate: give it a login of its own with KEDGE_GATE_DATABASE_URL, or nothing can be promoted"
 
 
 def serve(
@@ -49,7 +51,13 @@ def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
         settings,
         database,
         said=lambda line: console.print(line, style="yellow", markup=False),
-        run=[*programs.servers(settings), programs.worker(), programs.web(), *programs.console(settings)],
+        run=[
+            *programs.servers(settings),
+            programs.worker(),
+            programs.web(),
+            *programs.gate(settings, database.gate_url),
+            *programs.console(settings),
+        ],
     )
     supervisor.obey_signals()
     try:
@@ -57,6 +65,9 @@ def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
         ports = ", ".join(program.settings["KEDGE_PORT"] for program in programs.servers(settings))
         scheme = "https" if is_encrypted(settings) else "http"
         console.print(f"gRPC on {settings.host}:{ports}, REST on {scheme}://{settings.host}:{settings.web_port}")
+        if settings.gate_port:
+            has_gate = f"gate on {settings.host}:{settings.gate_port}"
+            console.print(has_gate if database.gate_url else NO_GATE, markup=False)
         if settings.console_port:
             place = settings.console_url or f"{scheme}://{settings.host}:{settings.console_port}"
             console.print(f"console on {place}; `kedge console link` prints a way in", markup=False)
@@ -80,6 +91,9 @@ def supervise(
     """Make the supervisor of some programs over a ready database."""
     common = settings_of(
         database_url=database.service_url,
+        gate_database_url="",
+        gate_port=str(settings.gate_port),
+        gate_metrics_port=str(settings.gate_metrics_port),
         data_dir=str(settings.data_dir.resolve()),
         host=settings.host,
         port=str(settings.port),

@@ -1,0 +1,1 @@
+"""Fetch answers to cases, judge them and check them."""

@@ -1,0 +1,80 @@
+"""Score an answer by its case's own check. Expressions run in linear time, schemas are never fetched."""
+
+import json
+from typing import Any, Final
+
+from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
+
+from kedge_bandit.application.holdout_ports import AnswerFailed
+from kedge_bandit.domain.errors import InvalidValue
+from kedge_bandit.domain.holdout import (
+    EpisodeCheck,
+    ExactCheck,
+    HoldoutCase,
+    RegexCheck,
+    RubricCheck,
+    SchemaCheck,
+    ToolCallCheck,
+)
+
+_LINEAR: Final = RegexOptions()
+
+
+def score(case: HoldoutCase, output: str) -> float:
+    """Give 1 where the answer passes, else 0.
+
+    Raises:
+        AnswerFailed: the case is scored by a judge or an environment, not by its text.
+
+    >>> from kedge_bandit.domain.holdout import Message
+    >>> case = HoldoutCase(messages=(Message("user", "2 + 2?"),), check=RegexCheck("(?i)four|4"))
+    >>> score(case, "It is Four."), score(case, "5")
+    (1.0, 0.0)
+    """
+    check = case.check
+    if isinstance(check, RubricCheck | EpisodeCheck):
+        raise AnswerFailed(f"a case of kind {case.kind} cannot be scored by its text")
+    if isinstance(check, ExactCheck):
+        found, wanted = output.strip(), check.expected.strip()
+        return float(found.casefold() == wanted.casefold() if check.ignore_case else found == wanted)
+    if isinstance(check, RegexCheck):
+        return float(_finds(check).is_valid(output))
+    try:
+        answered = json.loads(output)
+    except (ValueError, RecursionError):
+        return 0.0
+    if isinstance(check, SchemaCheck):
+        return float(_satisfies(check).is_valid(answered))
+    return float(_calls(check, answered))
+
+
+def compile_check(case: HoldoutCase) -> None:
+    """Refuse a check that cannot work. Raises InvalidValue."""
+    check = case.check
+    try:
+        if isinstance(check, RegexCheck):
+            _finds(check)
+        elif isinstance(check, SchemaCheck):
+            _satisfies(check)
+        elif isinstance(check, ToolCallCheck) and not isinstance(json.loads(check.arguments_json), dict):
+            raise TypeError("the arguments are no JSON object")
+        elif isinstance(check, RubricCheck) and not (check.rubric.strip() and check.judge_model):
+            raise ValueError("a rubric and the judge's model are needed")
+    except (ValueError, TypeError, ValidationError, RecursionError) as error:
+        wanted = "one that compiles: RE2 syntax, JSON Schema 2020-12 without remote references, a JSON object"
+        raise InvalidValue(f"check of kind {case.kind}", str(error).partition("\n")[0][:200], wanted) from error
+
+
+def _finds(check: RegexCheck) -> Draft202012Validator:
+    return Draft202012Validator({"type": "string", "pattern": check.pattern}, pattern_options=_LINEAR)
+
+
+def _satisfies(check: SchemaCheck) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(check.schema_json), pattern_options=_LINEAR, offline=True)
+
+
+def _calls(check: ToolCallCheck, answered: Any) -> bool:
+    if not isinstance(answered, dict) or answered.get("tool") != check.tool_name:
+        return False
+    found, wanted = answered.get("arguments"), json.loads(check.arguments_json)
+    return isinstance(found, dict) and all(name in found and found[name] == wanted[name] for name in wanted)
