@@ -1,11 +1,7 @@
 """Do what docs/quickstart.md says, word for word, against a running service on ports that the page has one set."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,37 +9,13 @@ import pytest
 from kedge.bandit.v1 import episode_pb2, episode_service_pb2, policy_service_pb2
 from tests.architecture.tree import ROOT
 from tests.docs.pages import blocks
+from tests.fixtures.shell import Shell
 from tests.fixtures.stack import Services, Stack, wait_for
 
 PAGE = "quickstart.md"
 POLICY = "tenants/acme/policies/support"
 PREPARATION = ("make setup", ". .venv/bin/activate", "kedge serve")
 """Commands that the fixture has done already."""
-
-
-class Shell:
-    """Run commands one after another as a person's shell does: what one sets, the next one sees."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        self._folder = folder
-        self._state = folder / "state"
-        self._state.touch()
-        scripts = str(Path(sys.executable).parent)
-        self._environment = {**environment, "PATH": os.pathsep.join((scripts, environment.get("PATH", os.defpath)))}
-
-    def run(self, command: str) -> str:
-        script = f"set -euo pipefail; . {self._state}; set -a; {command}\nexport -p > {self._state}"
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
 
 
 def page_commands() -> list[str]:

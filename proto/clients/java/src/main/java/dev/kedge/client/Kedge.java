@@ -1,6 +1,7 @@
 package dev.kedge.client;
 
 import com.google.protobuf.ByteString;
+import com.google.protobuf.MessageLite;
 import dev.kedge.bandit.v1.ActivateRequest;
 import dev.kedge.bandit.v1.BestActionResponse;
 import dev.kedge.bandit.v1.CancelRequest;
@@ -21,6 +22,7 @@ import io.grpc.MethodDescriptor;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
@@ -54,7 +56,8 @@ public class Kedge implements AutoCloseable {
     private final LocalPolicies local;
     private final Retrier retrier;
     private final ArmCache arms;
-    private final OutcomeQueue outcomes;
+    private final DeliveryQueue<Outcome> outcomes;
+    private final DeliveryQueue<LogEpisodeRequest> episodes;
 
     Kedge(KedgeBuilder settings, Wire wire) {
         this.wire = wire;
@@ -64,11 +67,16 @@ public class Kedge implements AutoCloseable {
         listener = settings.listener;
         decideTerms = new Wire.Terms(settings.decideDeadline, false);
         callTerms = new Wire.Terms(settings.callDeadline, false);
-        var random = new SplittableRandom();
-        retrier = new Retrier(wire, callTerms, random.split());
+        retrier = new Retrier(wire, callTerms, new SplittableRandom());
         arms = new ArmCache(parent, settings.baselines.values(), retrier);
         local = new LocalPolicies(settings.localNames(), wire, listener, settings.callDeadline);
-        outcomes = new OutcomeQueue(this::recordOnce, settings.store(), listener, random.split());
+        var deliveries = new Deliveries(parent, wire, settings.callDeadline);
+        outcomes = new DeliveryQueue<>(
+                "kedge-outcomes", deliveries::outcomes, Deliveries::check,
+                settings.store("outcomes", Outcome.parser()), listener);
+        episodes = new DeliveryQueue<>(
+                "kedge-episodes", deliveries::episodes, Deliveries::check,
+                settings.store("episodes", LogEpisodeRequest.parser()), listener);
     }
 
     /** Begins to describe a client of one or more replicas, which are taken in turn. */
@@ -147,8 +155,8 @@ public class Kedge implements AutoCloseable {
 
     /** Records 1 to 500 outcomes now; one result each, in order, once they are committed. */
     public List<OutcomeResult> recordOutcomes(List<Outcome> some) {
-        if (some.isEmpty() || some.size() > OutcomeQueue.MAX_BATCH) {
-            throw new IllegalArgumentException("a batch has 1 to " + OutcomeQueue.MAX_BATCH + " outcomes");
+        if (some.isEmpty() || some.size() > DeliveryQueue.MAX_BATCH) {
+            throw new IllegalArgumentException("a batch has 1 to " + DeliveryQueue.MAX_BATCH + " outcomes");
         }
         var request = RecordOutcomesRequest.newBuilder().setParent(parent).addAllOutcomes(some).build();
         return retrier.persist(FeedbackServiceGrpc.getRecordOutcomesMethod(), request).getResultsList();
@@ -207,8 +215,13 @@ public class Kedge implements AutoCloseable {
     }
 
     /** The queue that delivers outcomes in the background. */
-    public OutcomeQueue outcomes() {
+    public DeliveryQueue<Outcome> outcomes() {
         return outcomes;
+    }
+
+    /** The queue that delivers log entries in the background, so that no turn waits for one: see logRequest. */
+    public DeliveryQueue<LogEpisodeRequest> episodes() {
+        return episodes;
     }
 
     /** Makes an episode's id, best before its context is known. */
@@ -237,6 +250,11 @@ public class Kedge implements AutoCloseable {
         return wire.ready(timeout) && local.ready(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
     }
 
+    /** Decisions made in this process that are not reported yet; at most 20,000, what comes on top is dropped. */
+    public int unreported() {
+        return local.waiting();
+    }
+
     /** Where the breaker stands. */
     public BreakerState breaker() {
         return breaker.state();
@@ -248,11 +266,16 @@ public class Kedge implements AutoCloseable {
         close(CLOSING);
     }
 
-    /** Delivers what waits for so long, then disconnects; answers the outcomes that were neither delivered nor kept. */
-    public List<Outcome> close(Duration timeout) {
+    /**
+     * Delivers what waits for so long, then disconnects; answers the outcomes and log entries that were neither
+     * delivered nor kept in a spool.
+     */
+    public List<MessageLite> close(Duration timeout) {
         try {
             local.close(timeout);
-            return outcomes.close(timeout);
+            var left = new ArrayList<MessageLite>(outcomes.close(timeout));
+            left.addAll(episodes.close(timeout));
+            return left;
         } finally {
             wire.close();
         }
@@ -322,12 +345,6 @@ public class Kedge implements AutoCloseable {
         Listener.tell(() ->
                 listener.decided(choice, Duration.ofNanos(System.nanoTime() - started), breaker.state()));
         return choice;
-    }
-
-    private List<OutcomeResult> recordOnce(List<Outcome> some) {
-        var request = RecordOutcomesRequest.newBuilder().setParent(parent).addAllOutcomes(some).build();
-        var patient = new Wire.Terms(callTerms.deadline(), true);
-        return wire.call(FeedbackServiceGrpc.getRecordOutcomesMethod(), request, patient).getResultsList();
     }
 
     /** Looks a policy up; the fake of tests knows every one. */

@@ -1,5 +1,7 @@
 package dev.kedge.client;
 
+import com.google.protobuf.MessageLite;
+import com.google.protobuf.Parser;
 import io.grpc.ChannelCredentials;
 import io.grpc.InsecureChannelCredentials;
 import java.nio.file.Path;
@@ -76,13 +78,13 @@ public final class KedgeBuilder {
         return this;
     }
 
-    /** Most outcomes that wait in memory; 10,000. */
-    public KedgeBuilder queueCapacity(int outcomes) {
-        queueCapacity = outcomes;
+    /** Most outcomes, and most log entries, that wait in memory; 10,000. */
+    public KedgeBuilder queueCapacity(int facts) {
+        queueCapacity = facts;
         return this;
     }
 
-    /** A folder of this client's own in which outcomes wait instead, so that they outlive the process; up to 256 MiB. */
+    /** A folder of this client's own in which both wait instead, so that they outlive the process; 256 MiB each. */
     public KedgeBuilder spool(Path folder) {
         spool = folder;
         return this;
@@ -111,8 +113,11 @@ public final class KedgeBuilder {
         return local.stream().map(policy -> Question.policyName(tenant, policy)).toList();
     }
 
-    OutcomeStore store() {
-        return spool == null ? new OutcomeStore.InMemory(queueCapacity) : new Spool(spool, SPOOL_BYTES);
+    <T extends MessageLite> FactStore<T> store(String kind, Parser<T> parser) {
+        if (spool == null) {
+            return new FactStore.InMemory<>(queueCapacity);
+        }
+        return new Spool<>(spool.resolve(kind), parser, SPOOL_BYTES);
     }
 
     private static Duration positive(Duration deadline) {

@@ -1,6 +1,6 @@
 package dev.kedge.client;
 
-import dev.kedge.bandit.v1.Outcome;
+import com.google.protobuf.MessageLite;
 import dev.kedge.bandit.v1.OutcomeResult;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
@@ -13,14 +13,14 @@ public interface Listener {
     /** A choice, how long it took, and where the breaker stands after it. */
     default void decided(Choice choice, Duration took, BreakerState breaker) {}
 
-    /** An outcome that the server will not take: REJECTED or CONFLICT, with the reason. */
-    default void outcomeRefused(Outcome outcome, OutcomeResult result) {}
+    /** A fact (an Outcome or a LogEpisodeRequest) that the server will not take: REJECTED or CONFLICT, and why. */
+    default void refused(MessageLite fact, OutcomeResult result) {}
 
-    /** An outcome that the full or closed queue did not take, or that closing left behind. */
-    default void outcomeDropped(Outcome outcome) {}
+    /** A fact that a full or closed queue did not take, or that closing left behind. */
+    default void dropped(MessageLite fact) {}
 
-    /** A batch of outcomes failed and will be tried again. */
-    default void outcomesDelayed(CallFailed failure, int waiting, Duration retryIn) {}
+    /** A batch of facts failed and will be tried again. */
+    default void delayed(CallFailed failure, int waiting, Duration retryIn) {}
 
     /** A decision made here that the server did not accept, by its name and one word. */
     default void decisionRefused(String decision, String why) {}

@@ -1,7 +1,8 @@
 package dev.kedge.client;
 
 import com.google.protobuf.InvalidProtocolBufferException;
-import dev.kedge.bandit.v1.Outcome;
+import com.google.protobuf.MessageLite;
+import com.google.protobuf.Parser;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
@@ -17,15 +18,15 @@ import java.util.List;
 import java.util.zip.CRC32;
 
 /**
- * Keeps outcomes in a folder until the server has answered for them: they outlive the process, not the machine.
+ * Keeps facts in a folder until the server has answered for them: they outlive the process, not the machine.
  *
  * <p>Files hold frames: length, CRC-32, the message. A file is removed once all of it was answered; after a crash what
  * is left is sent again, and the idempotency keys keep it from counting twice.
  */
-final class Spool implements OutcomeStore {
+final class Spool<T extends MessageLite> implements FactStore<T> {
     private static final int HEADER_BYTES = 8;
     private static final long SEGMENT_BYTES = 1 << 20;
-    private static final String SUFFIX = ".outcomes";
+    private static final String SUFFIX = ".facts";
 
     /** One file: how much of it is written, and how much of it is done. */
     private static final class Segment {
@@ -42,6 +43,7 @@ final class Spool implements OutcomeStore {
     }
 
     private final Path folder;
+    private final Parser<T> parser;
     private final long maxBytes;
     private final FileChannel lockFile;
     private final ArrayDeque<Segment> segments = new ArrayDeque<>();
@@ -54,9 +56,11 @@ final class Spool implements OutcomeStore {
      * Opens a folder, and finds what an earlier process left there.
      *
      * @param folder made where it is missing; one process at a time uses it
+     * @param parser of what is kept
      * @param maxBytes most that it may hold; what comes on top is dropped
      */
-    Spool(Path folder, long maxBytes) {
+    Spool(Path folder, Parser<T> parser, long maxBytes) {
+        this.parser = parser;
         this.folder = folder;
         this.maxBytes = maxBytes;
         try {
@@ -76,8 +80,8 @@ final class Spool implements OutcomeStore {
     }
 
     @Override
-    public boolean add(Outcome outcome) {
-        byte[] message = outcome.toByteArray();
+    public boolean add(T fact) {
+        byte[] message = fact.toByteArray();
         if (bytes + HEADER_BYTES + message.length > maxBytes) {
             return false;
         }
@@ -104,17 +108,17 @@ final class Spool implements OutcomeStore {
     }
 
     @Override
-    public List<Outcome> first(int most) {
+    public List<T> first(int most) {
         shown.clear();
-        var found = new ArrayList<Outcome>();
+        var found = new ArrayList<T>();
         Segment head = segments.peekFirst();
         long at = head == null ? 0 : head.done;
         while (head != null && found.size() < most && at < head.written) {
             byte[] message = frameAt(head, at);
             try {
-                found.add(Outcome.parseFrom(message));
+                found.add(parser.parseFrom(message));
             } catch (InvalidProtocolBufferException impossible) {
-                throw new IllegalStateException("a frame with a true checksum is no outcome", impossible);
+                throw new IllegalStateException("a frame with a true checksum is no fact", impossible);
             }
             at += HEADER_BYTES + message.length;
             shown.add(at);

@@ -1,7 +1,7 @@
 package dev.kedge.client;
 
 /**
- * What became of every outcome that was put; all but {@code retries} add up to their number, and to those that a spool
+ * What became of every fact that was put; all but {@code retries} add up to their number, and to those that a spool
  * held from before.
  *
  * @param recorded the server stored it
@@ -13,5 +13,5 @@ package dev.kedge.client;
  * @param waiting not answered for yet
  * @param retries attempts that failed
  */
-public record OutcomeCounts(
+public record QueueCounts(
         long recorded, long duplicates, long late, long conflicts, long rejected, long dropped, long waiting, long retries) {}

@@ -1,16 +1,15 @@
 package dev.kedge.client;
 
-import dev.kedge.bandit.v1.Outcome;
 import java.util.ArrayDeque;
 import java.util.List;
 
-/** Where outcomes wait, in their order. Its queue calls it under one lock. */
-interface OutcomeStore {
+/** Where facts wait, in their order. Its queue calls it under one lock. */
+interface FactStore<T> {
     /** Takes one in at the end; false where there is no room. */
-    boolean add(Outcome outcome);
+    boolean add(T fact);
 
     /** Shows some of the first, at most so many, at least one where any waits. */
-    List<Outcome> first(int most);
+    List<T> first(int most);
 
     /** Lets go of so many of the first: the server is done with them. */
     void remove(int count);
@@ -25,8 +24,8 @@ interface OutcomeStore {
     void close();
 
     /** Keeps them in memory, up to a capacity. */
-    final class InMemory implements OutcomeStore {
-        private final ArrayDeque<Outcome> waiting = new ArrayDeque<>();
+    final class InMemory<T> implements FactStore<T> {
+        private final ArrayDeque<T> waiting = new ArrayDeque<>();
         private final int capacity;
 
         InMemory(int capacity) {
@@ -37,12 +36,12 @@ interface OutcomeStore {
         }
 
         @Override
-        public boolean add(Outcome outcome) {
-            return waiting.size() < capacity && waiting.add(outcome);
+        public boolean add(T fact) {
+            return waiting.size() < capacity && waiting.add(fact);
         }
 
         @Override
-        public List<Outcome> first(int most) {
+        public List<T> first(int most) {
             return waiting.stream().limit(most).toList();
         }
 

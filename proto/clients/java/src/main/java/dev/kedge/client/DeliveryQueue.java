@@ -1,7 +1,7 @@
 package dev.kedge.client;
 
+import com.google.protobuf.MessageLite;
 import dev.kedge.bandit.v1.ErrorReason;
-import dev.kedge.bandit.v1.Outcome;
 import dev.kedge.bandit.v1.OutcomeResult;
 import dev.kedge.bandit.v1.OutcomeStatus;
 import java.time.Duration;
@@ -12,34 +12,37 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.random.RandomGenerator;
 
 /**
- * Takes outcomes without waiting for the network and delivers them in the background: bounded, in batches, tried again
- * under the same keys until the server has answered for each. Thread-safe.
+ * Takes facts (outcomes, or log entries of episodes) without waiting for the network and delivers them in the
+ * background: bounded, in batches, tried again under the same keys until the server has answered for each. Thread-safe.
  *
- * <p>Only INVALID_ARGUMENT is final: a batch is halved until the outcome that is at fault stands alone.
+ * <p>Only INVALID_ARGUMENT is final: a batch is halved until the fact that is at fault stands alone.
  */
-public final class OutcomeQueue {
+public final class DeliveryQueue<T extends MessageLite> {
     static final int MAX_BATCH = 500;
-    private static final int MAX_OUTCOME_BYTES = 8192;
     private static final Set<ErrorReason> COME_BACK = Set.of(
             ErrorReason.ERROR_REASON_QUEUE_FULL,
             ErrorReason.ERROR_REASON_QUOTA_EXHAUSTED,
             ErrorReason.ERROR_REASON_STORE_UNAVAILABLE);
 
-    private final Function<List<Outcome>, List<OutcomeResult>> send;
-    private final OutcomeStore store;
+    private final Function<List<T>, List<OutcomeResult>> send;
+    private final Consumer<T> check;
+    private final FactStore<T> store;
+    private final String name;
     private final Listener listener;
-    private final RandomGenerator random;
+    private final RandomGenerator random = new SplittableRandom();
     private final Backoff backoff = Backoff.upTo(Duration.ofSeconds(5));
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Map<OutcomeStatus, Long> tally = new EnumMap<>(OutcomeStatus.class);
-    private final Set<Outcome> settled = Collections.newSetFromMap(new IdentityHashMap<>());
+    private final Set<T> settled = Collections.newSetFromMap(new IdentityHashMap<>());
     private Thread worker;
     private boolean isClosing;
     private long dropped;
@@ -49,17 +52,21 @@ public final class OutcomeQueue {
     /**
      * Starts with what the store has.
      *
-     * @param send one attempt to record a batch; throws CallFailed
+     * @param name of its thread
+     * @param send one attempt to deliver a batch, with one result each; throws CallFailed
+     * @param check refuses with an IllegalArgumentException what cannot be one
      */
-    OutcomeQueue(
-            Function<List<Outcome>, List<OutcomeResult>> send,
-            OutcomeStore store,
-            Listener listener,
-            RandomGenerator random) {
+    DeliveryQueue(
+            String name,
+            Function<List<T>, List<OutcomeResult>> send,
+            Consumer<T> check,
+            FactStore<T> store,
+            Listener listener) {
+        this.name = name;
         this.send = send;
+        this.check = check;
         this.store = store;
         this.listener = listener;
-        this.random = random;
         lock.lock();
         try {
             if (store.size() > 0) {
@@ -71,16 +78,16 @@ public final class OutcomeQueue {
     }
 
     /**
-     * Hands over an outcome; with a spool it is in the file when this returns.
+     * Hands over a fact; with a spool it is in the file when this returns.
      *
      * @return false if the queue is full or closed; then the outcome is dropped and counted
      */
-    public boolean put(Outcome outcome) {
-        check(outcome);
+    public boolean put(T fact) {
+        check.accept(fact);
         boolean isTaken = false;
         lock.lock();
         try {
-            if (!isClosing && store.add(outcome)) {
+            if (!isClosing && store.add(fact)) {
                 isTaken = true;
                 work();
                 changed.signalAll();
@@ -91,16 +98,16 @@ public final class OutcomeQueue {
             lock.unlock();
         }
         if (!isTaken) {
-            Listener.tell(() -> listener.outcomeDropped(outcome));
+            Listener.tell(() -> listener.dropped(fact));
         }
         return isTaken;
     }
 
     /** What became of everything so far. */
-    public OutcomeCounts counts() {
+    public QueueCounts counts() {
         lock.lock();
         try {
-            return new OutcomeCounts(
+            return new QueueCounts(
                     counted(OutcomeStatus.OUTCOME_STATUS_RECORDED),
                     counted(OutcomeStatus.OUTCOME_STATUS_DUPLICATE),
                     counted(OutcomeStatus.OUTCOME_STATUS_LATE),
@@ -137,7 +144,7 @@ public final class OutcomeQueue {
      * @return what could not be delivered and would be lost: put it into the queue of the next process. A spool keeps
      *     it instead, and this is empty
      */
-    List<Outcome> close(Duration timeout) {
+    List<T> close(Duration timeout) {
         lock.lock();
         try {
             isClosing = true;
@@ -147,7 +154,7 @@ public final class OutcomeQueue {
         }
         flush(timeout);
         stop();
-        var left = new ArrayList<Outcome>();
+        var left = new ArrayList<T>();
         lock.lock();
         try {
             if (!store.survives()) {
@@ -160,7 +167,7 @@ public final class OutcomeQueue {
         } finally {
             lock.unlock();
         }
-        left.forEach(outcome -> Listener.tell(() -> listener.outcomeDropped(outcome)));
+        left.forEach(fact -> Listener.tell(() -> listener.dropped(fact)));
         return left;
     }
 
@@ -178,7 +185,7 @@ public final class OutcomeQueue {
 
     private void work() {
         if (worker == null) {
-            worker = new Thread(this::deliver, "kedge-outcomes");
+            worker = new Thread(this::deliver, name);
             worker.setDaemon(true);
             worker.start();
         }
@@ -186,7 +193,7 @@ public final class OutcomeQueue {
 
     private void deliver() {
         try {
-            for (List<Outcome> batch = next(); !batch.isEmpty(); batch = next()) {
+            for (List<T> batch = next(); !batch.isEmpty(); batch = next()) {
                 deliver(batch);
                 lock.lock();
                 try {
@@ -202,7 +209,7 @@ public final class OutcomeQueue {
         }
     }
 
-    private List<Outcome> next() throws InterruptedException {
+    private List<T> next() throws InterruptedException {
         lock.lockInterruptibly();
         try {
             while (store.size() == 0 && !isClosing) {
@@ -215,19 +222,19 @@ public final class OutcomeQueue {
     }
 
     /** Sends until the server is done with all of them; halves what it refuses as a whole. */
-    private void deliver(List<Outcome> some) throws InterruptedException {
-        List<Outcome> rest = some;
+    private void deliver(List<T> some) throws InterruptedException {
+        List<T> rest = some;
         while (!rest.isEmpty()) {
             try {
                 List<OutcomeResult> results = send.apply(rest);
                 if (results.size() != rest.size()) {
-                    throw new CallFailed("INTERNAL", "UNUSABLE_ANSWER", "not one result per outcome");
+                    throw new CallFailed("INTERNAL", "UNUSABLE_ANSWER", "not one result per fact");
                 }
                 rest = account(rest, results);
                 if (rest.isEmpty()) {
                     failures = 0;
                 } else {
-                    pause(new CallFailed("RESOURCE_EXHAUSTED", "", rest.size() + " outcomes were put off"));
+                    pause(new CallFailed("RESOURCE_EXHAUSTED", "", rest.size() + " were put off"));
                 }
             } catch (CallFailed failed) {
                 if (!failed.code().equals("INVALID_ARGUMENT")) {
@@ -245,8 +252,8 @@ public final class OutcomeQueue {
     }
 
     /** Counts what is done; answers what was put off. */
-    private List<Outcome> account(List<Outcome> batch, List<OutcomeResult> results) {
-        var putOff = new ArrayList<Outcome>();
+    private List<T> account(List<T> batch, List<OutcomeResult> results) {
+        var putOff = new ArrayList<T>();
         for (int i = 0; i < batch.size(); i++) {
             OutcomeResult result = results.get(i);
             if (result.getStatus() == OutcomeStatus.OUTCOME_STATUS_REJECTED
@@ -259,19 +266,19 @@ public final class OutcomeQueue {
         return putOff;
     }
 
-    private void settle(Outcome outcome, OutcomeResult result) {
+    private void settle(T fact, OutcomeResult result) {
         OutcomeStatus status = result.getStatus() == OutcomeStatus.UNRECOGNIZED
                 ? OutcomeStatus.OUTCOME_STATUS_REJECTED
                 : result.getStatus();
         lock.lock();
         try {
             tally.merge(status, 1L, Long::sum);
-            settled.add(outcome);
+            settled.add(fact);
         } finally {
             lock.unlock();
         }
         if (status == OutcomeStatus.OUTCOME_STATUS_CONFLICT || status == OutcomeStatus.OUTCOME_STATUS_REJECTED) {
-            Listener.tell(() -> listener.outcomeRefused(outcome, result));
+            Listener.tell(() -> listener.refused(fact, result));
         }
     }
 
@@ -281,7 +288,7 @@ public final class OutcomeQueue {
         try {
             retries++;
             int waiting = store.size() - settled.size();
-            Listener.tell(() -> listener.outcomesDelayed(failure, waiting, pause));
+            Listener.tell(() -> listener.delayed(failure, waiting, pause));
             boolean wasClosing = isClosing;
             long left = pause.toNanos();
             // Closing must not sit out a long pause.
@@ -295,16 +302,5 @@ public final class OutcomeQueue {
 
     private long counted(OutcomeStatus status) {
         return tally.getOrDefault(status, 0L);
-    }
-
-    private static void check(Outcome outcome) {
-        Question.checkedId("idempotencyKey", outcome.getIdempotencyKey());
-        if (outcome.getTargetCase() == Outcome.TargetCase.TARGET_NOT_SET
-                || outcome.getObservationCase() == Outcome.ObservationCase.OBSERVATION_NOT_SET) {
-            throw new IllegalArgumentException("an outcome needs a target and a value or ABSENT; make it with Kedge.about");
-        }
-        if (outcome.getSerializedSize() > MAX_OUTCOME_BYTES) {
-            throw new IllegalArgumentException("an outcome is at most " + MAX_OUTCOME_BYTES + " bytes");
-        }
     }
 }

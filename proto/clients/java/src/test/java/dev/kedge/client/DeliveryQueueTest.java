@@ -19,7 +19,6 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -29,7 +28,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class OutcomeQueueTest {
+class DeliveryQueueTest {
     private static final Duration GENEROUS = Duration.ofSeconds(30);
     private static final OutcomeResult RECORDED =
             OutcomeResult.newBuilder().setStatus(OutcomeStatus.OUTCOME_STATUS_RECORDED).build();
@@ -43,7 +42,7 @@ class OutcomeQueueTest {
     @Test
     void outcomesArriveInBatchesOfAtMostFiveHundred() {
         var opened = new CountDownLatch(1);
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             await(opened);
             return record(some);
         }, memory(10_000));
@@ -52,13 +51,13 @@ class OutcomeQueueTest {
         assertTrue(queue.flush(GENEROUS));
         assertEquals(1_700, arrived.size());
         assertEquals(500, Collections.max(batches));
-        assertEquals(new OutcomeCounts(1_700, 0, 0, 0, 0, 0, 0, 0), queue.counts());
+        assertEquals(new QueueCounts(1_700, 0, 0, 0, 0, 0, 0, 0), queue.counts());
     }
 
     @Test
     void aFailedBatchIsTriedAgainUnderTheSameKeys() {
         var failures = new AtomicInteger(3);
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             if (failures.getAndDecrement() > 0) {
                 throw new CallFailed("UNAVAILABLE", "", "");
             }
@@ -75,15 +74,15 @@ class OutcomeQueueTest {
         var dropped = new ArrayList<Outcome>();
         var listener = new Listener() {
             @Override
-            public void outcomeDropped(Outcome outcome) {
-                dropped.add(outcome);
+            public void dropped(com.google.protobuf.MessageLite fact) {
+                dropped.add((Outcome) fact);
             }
         };
         var opened = new CountDownLatch(1);
-        var queue = new OutcomeQueue(some -> {
+        var queue = new DeliveryQueue<>("queue", some -> {
             await(opened);
             return record(some);
-        }, memory(5), listener, new SplittableRandom(7));
+        }, each -> {}, memory(5), listener);
         put(queue, 0, 5);
         assertFalse(queue.put(outcome(5)));
         assertEquals(1, queue.counts().dropped());
@@ -93,7 +92,7 @@ class OutcomeQueueTest {
 
     @Test
     void oneOutcomeAtFaultIsRejectedAndTheOthersOfItsBatchArrive() {
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             if (some.stream().anyMatch(each -> each.getIdempotencyKey().equals("k-13"))) {
                 throw new CallFailed("INVALID_ARGUMENT", "INVALID_OUTCOME", "");
             }
@@ -109,7 +108,7 @@ class OutcomeQueueTest {
     void whatTheServerPutsOffComesBackAndTheRestIsNotSentTwice() {
         var once = new AtomicBoolean(true);
         var sent = new ArrayList<Integer>();
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             sent.add(some.size());
             var results = new ArrayList<>(record(some));
             if (once.getAndSet(false)) {
@@ -129,7 +128,7 @@ class OutcomeQueueTest {
 
     @Test
     void closingGivesBackWhatCouldNotBeDelivered() {
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             throw new CallFailed("UNAVAILABLE", "", "");
         }, memory(100));
         put(queue, 0, 3);
@@ -140,13 +139,13 @@ class OutcomeQueueTest {
 
     @Test
     void aSpoolKeepsWhatAProcessCouldNotDeliverForTheNextOne() {
-        OutcomeQueue down = queue(some -> {
+        DeliveryQueue<Outcome> down = queue(some -> {
             throw new CallFailed("UNAVAILABLE", "", "");
         }, spool());
         put(down, 0, 1_200);
         assertEquals(List.of(), down.close(Duration.ofMillis(50)));
 
-        OutcomeQueue up = queue(this::record, spool());
+        DeliveryQueue<Outcome> up = queue(this::record, spool());
         put(up, 1_200, 1_201);
         assertTrue(up.flush(GENEROUS));
         assertEquals(1_201, arrived.size());
@@ -160,12 +159,12 @@ class OutcomeQueueTest {
         var before = spool();
         IntStream.range(0, 10).forEach(i -> before.add(outcome(i)));
         before.close();
-        Path file = Files.list(folder).filter(path -> path.toString().endsWith(".outcomes")).findFirst().orElseThrow();
+        Path file = Files.list(folder).filter(path -> path.toString().endsWith(".facts")).findFirst().orElseThrow();
         byte[] whole = Files.readAllBytes(file);
         Files.write(file, java.util.Arrays.copyOf(whole, whole.length - 3));
-        Files.write(folder.resolve("00000000000000ff.outcomes"), new byte[64], StandardOpenOption.CREATE_NEW);
+        Files.write(folder.resolve("00000000000000ff.facts"), new byte[64], StandardOpenOption.CREATE_NEW);
 
-        OutcomeQueue queue = queue(this::record, spool());
+        DeliveryQueue<Outcome> queue = queue(this::record, spool());
         assertTrue(queue.flush(GENEROUS));
         assertEquals(9, arrived.size());
         queue.close(GENEROUS);
@@ -173,9 +172,9 @@ class OutcomeQueueTest {
 
     @Test
     void aFullSpoolDropsAndCounts() {
-        OutcomeQueue queue = queue(some -> {
+        DeliveryQueue<Outcome> queue = queue(some -> {
             throw new CallFailed("UNAVAILABLE", "", "");
-        }, new Spool(folder, 1_000));
+        }, new Spool<>(folder, Outcome.parser(), 1_000));
         int taken = (int) IntStream.range(0, 100).filter(i -> queue.put(outcome(i))).count();
         assertEquals(100 - taken, queue.counts().dropped());
         assertTrue(taken > 2 && taken < 20, "took " + taken);
@@ -189,21 +188,21 @@ class OutcomeQueueTest {
         first.close();
     }
 
-    private OutcomeQueue queue(Function<List<Outcome>, List<OutcomeResult>> send, OutcomeStore store) {
-        return new OutcomeQueue(send, store, new Listener() {}, new SplittableRandom(7));
+    private DeliveryQueue<Outcome> queue(Function<List<Outcome>, List<OutcomeResult>> send, FactStore<Outcome> store) {
+        return new DeliveryQueue<>("queue", send, each -> {}, store, new Listener() {});
     }
 
-    private static OutcomeStore memory(int capacity) {
-        return new OutcomeStore.InMemory(capacity);
+    private static FactStore<Outcome> memory(int capacity) {
+        return new FactStore.InMemory<>(capacity);
     }
 
-    private Spool spool() {
-        return new Spool(folder, 1 << 20);
+    private Spool<Outcome> spool() {
+        return new Spool<>(folder, Outcome.parser(), 1 << 20);
     }
 
     private long files() {
         try (var files = Files.list(folder)) {
-            return files.filter(path -> path.toString().endsWith(".outcomes")).count();
+            return files.filter(path -> path.toString().endsWith(".facts")).count();
         } catch (java.io.IOException broken) {
             throw new java.io.UncheckedIOException(broken);
         }
@@ -215,7 +214,7 @@ class OutcomeQueueTest {
         return Collections.nCopies(some.size(), RECORDED);
     }
 
-    private static void put(OutcomeQueue queue, int from, int to) {
+    private static void put(DeliveryQueue<Outcome> queue, int from, int to) {
         IntStream.range(from, to).forEach(i -> assertTrue(queue.put(outcome(i))));
     }
 

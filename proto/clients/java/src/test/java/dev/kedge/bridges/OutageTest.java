@@ -1,0 +1,189 @@
+package dev.kedge.bridges;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonParser;
+import dev.kedge.client.Choice;
+import dev.kedge.client.Kedge;
+import dev.kedge.client.Question;
+import dev.kedge.client.QueueCounts;
+import dev.kedge.client.Sidecar;
+import dev.kedge.platform.GuardrailService;
+import dev.kedge.platform.LlmCallLog;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.io.TempDir;
+import org.springframework.ai.chat.client.ChatClientRequest;
+import org.springframework.ai.chat.prompt.ChatOptions;
+import org.springframework.ai.chat.prompt.Prompt;
+
+/** An agent application goes on while its sidecar is away for a minute, and nothing is lost. */
+@EnabledIfEnvironmentVariable(named = "KEDGE_TEST_ADDRESS", matches = ".+")
+class OutageTest {
+    private static final int THREADS = 4;
+    private static final int TURNS = Sidecar.sized(900, 10_000);
+    private static final int A_SECOND = Sidecar.sized(90, 100);
+    private static final Duration OUTAGE = Duration.ofSeconds(Sidecar.sized(4, 60));
+    private static final GuardrailService CLEAN =
+            text -> List.of(new GuardrailService.Verdict(GuardrailService.Kind.PII, false));
+
+    @TempDir
+    Path folder;
+
+    private final ConcurrentLinkedQueue<Ended> ended = new ConcurrentLinkedQueue<>();
+    private final List<Throwable> thrown = Collections.synchronizedList(new ArrayList<>());
+    private final AtomicInteger begun = new AtomicInteger();
+    private final AtomicLong upAt = new AtomicLong();
+    private final AtomicBoolean hasRecovered = new AtomicBoolean();
+
+    /** One turn: when it began, what Kedge added to it, and whether the server had decided it. */
+    private record Ended(long began, long addedNanos, boolean isDecided) {}
+
+    @Test
+    void anOutageCostsAUserNothingAndLosesNothing() {
+        long down;
+        long up;
+        try (Kedge kedge = Sidecar.client("learning").spool(folder).build();
+                Kedge forgetful = Sidecar.client("learning").queueCapacity(50).build()) {
+            assertTrue(kedge.ready(Sidecar.GENEROUS));
+            assertTrue(forgetful.ready(Sidecar.GENEROUS));
+            List<Thread> users = new ArrayList<>();
+            for (int i = 0; i < THREADS; i++) {
+                users.add(new Thread(() -> use(kedge, forgetful)));
+            }
+            users.forEach(Thread::start);
+            Sidecar.waitFor("the first turns", () -> ended.size() >= TURNS / 5);
+            Sidecar.say("down");
+            down = System.nanoTime();
+            sleep(OUTAGE.toMillis());
+            up = System.nanoTime();
+            Sidecar.say("up");
+            upAt.set(System.nanoTime());
+            users.forEach(OutageTest::join);
+            assertTrue(kedge.outcomes().flush(Sidecar.GENEROUS), "outcomes are delivered after the outage");
+            assertTrue(kedge.episodes().flush(Sidecar.GENEROUS), "episodes are delivered after the outage");
+            forgetful.outcomes().flush(Sidecar.GENEROUS);
+            QueueCounts kept = kedge.outcomes().counts();
+            QueueCounts counted = forgetful.outcomes().counts();
+            assertEquals(List.of(), thrown);
+            assertEquals(ended.size(), kept.recorded() + kept.duplicates());
+            assertEquals(ended.size(), kedge.episodes().counts().recorded() + kedge.episodes().counts().duplicates());
+            assertEquals(0, kept.dropped());
+            assertTrue(counted.dropped() > 0);
+            assertEquals(ended.size(), counted.recorded() + counted.duplicates() + counted.dropped());
+            figures(down, up, counted);
+        }
+        learned(up);
+    }
+
+    /** One of the application's threads. */
+    private void use(Kedge kedge, Kedge forgetful) {
+        while (begun.getAndIncrement() < TURNS || !isOver()) {
+            long before = System.nanoTime();
+            try {
+                turn(kedge, forgetful);
+            } catch (RuntimeException | AssertionError unexpected) {
+                thrown.add(unexpected);
+            }
+            long rest = 1_000L * THREADS / A_SECOND - (System.nanoTime() - before) / 1_000_000;
+            sleep(Math.max(0, rest));
+        }
+    }
+
+    /** Whether the server decides again; the breaker asks at the latest after 30 s. */
+    private boolean isOver() {
+        long since = upAt.get();
+        return since != 0 && (hasRecovered.get() || System.nanoTime() - since > 2 * Sidecar.GENEROUS.toNanos());
+    }
+
+    private void turn(Kedge kedge, Kedge forgetful) {
+        var served = new Choice[1];
+        var model = new long[1];
+        var advisor = new KedgeAdvisor(
+                kedge, request -> Question.of("learning", kedge.newEpisodeId()).category("task", "math"),
+                (request, choice) -> request);
+        var chain = new Chain(List.of(advisor, new GuardrailAdvisor(CLEAN)), request -> {
+            long began = System.nanoTime();
+            Turn turn = (Turn) request.context().get(Turn.KEY);
+            served[0] = turn.choice();
+            sleep(2);
+            turn.add(new LlmCallLog(turn.choice().modelRoute(), 10, 5, 0.001, 2.0));
+            model[0] = System.nanoTime() - began;
+            return "an answer";
+        });
+        long began = System.nanoTime();
+        chain.nextCall(new ChatClientRequest(new Prompt("Why?", ChatOptions.builder().build()), Map.of()));
+        double success = "large".equals(served[0].modelRoute()) ? 1.0 : 0.0;
+        kedge.outcomes().put(kedge.about(served[0].handle()).taskSuccess(success));
+        long added = System.nanoTime() - began - model[0];
+        forgetful.outcomes().put(forgetful.about(served[0].handle()).latency(2.0));
+        ended.add(new Ended(began, added, !served[0].isFallback()));
+        if (!served[0].isFallback() && upAt.get() != 0) {
+            hasRecovered.set(true);
+        }
+    }
+
+    private void figures(long down, long up, QueueCounts counted) {
+        long second = Duration.ofSeconds(1).toNanos();
+        var found = new HashMap<String, Number>();
+        found.put("turns", ended.size());
+        found.put("outage_s", (up - down) / 1e9);
+        found.put("served_by_baseline", ended.stream().filter(turn -> !turn.isDecided).count());
+        found.put("lost_without_spool", counted.dropped());
+        found.put("p99_before_ms", p99(Long.MIN_VALUE, down));
+        double during = p99(down + second, up);
+        found.put("p99_during_ms", during);
+        found.put("p99_all_ms", p99(Long.MIN_VALUE, Long.MAX_VALUE));
+        Sidecar.measured("outage", found);
+        assertTrue(!Sidecar.isFull() || during < 1.0, "p99 after the first second " + during + " ms");
+    }
+
+    /** What Kedge added to the turns that began in a span, 99th percentile in milliseconds. */
+    private double p99(long from, long to) {
+        long[] added = ended.stream()
+                .filter(turn -> turn.began >= from && turn.began < to)
+                .mapToLong(Ended::addedNanos).sorted().toArray();
+        return added[added.length * 99 / 100] / 1e6;
+    }
+
+    /** Learning goes on after the outage, and the belief is what a rebuild from the log gives. */
+    private void learned(long up) {
+        long decided = ended.stream().filter(Ended::isDecided).count();
+        assertTrue(ended.stream().anyMatch(turn -> turn.isDecided && turn.began > up), "the server decides again");
+        Sidecar.waitFor("the episodes to settle", () -> {
+            var status = JsonParser.parseString(Sidecar.say("status/learning")).getAsJsonObject();
+            var settled = status.getAsJsonObject("episodeCounts").get("SETTLED");
+            return settled != null && settled.getAsLong() >= decided;
+        });
+        var rebuilt = JsonParser.parseString(Sidecar.say("rebuild/learning")).getAsJsonObject();
+        assertTrue(rebuilt.get("agrees").getAsBoolean(), rebuilt::toString);
+    }
+
+    private static void sleep(long milliseconds) {
+        try {
+            Thread.sleep(milliseconds);
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
+    }
+
+    private static void join(Thread thread) {
+        try {
+            thread.join();
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+package org.springframework.context.annotation;
+
+/** Signature stub of Spring's annotation. */
+public @interface Configuration {}
