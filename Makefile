@@ -25,6 +25,7 @@ VENV_STAMP := $(VENV)/.uv-installed
 SETUP_STAMP := $(VENV)/.workspace-installed
 BENCH_STAMP := $(VENV)/.peers-installed
 ENVS_STAMP := $(BUILD)/envs/.installed
+BROWSER_STAMP := $(BUILD)/browser/.installed
 
 ##@ Run
 .PHONY: help
@@ -41,9 +42,17 @@ envs: $(ENVS_STAMP) ## the OpenEnv servers' own virtual environment, in build/en
 demo: setup ## the whole story: three tenants on real data, an embedded PostgreSQL, a printed report and build/demo/report.html
 	$(BIN)/kedge demo $(ARGS)
 
+.PHONY: up
+up: setup ## everything to look at: all processes, three busy tenants, a frozen policy, a proposal that waits; links are printed
+	$(BIN)/kedge up $(ARGS)
+
+.PHONY: down
+down: setup ## end what `make up` started, from another terminal
+	$(BIN)/kedge down $(ARGS)
+
 ##@ Check
 .PHONY: test
-test: lint types contracts proto-lint envs ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
+test: lint types contracts proto-lint envs $(BROWSER_STAMP) ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
 	$(PY) -m pytest $(ARGS)
 
 .PHONY: trust
@@ -126,6 +135,8 @@ SYSTEM_PACKAGES := openjdk-17-jdk-headless maven maven-debian-helper junit5 libm
 	libbuild-helper-maven-plugin-java protobuf-compiler protobuf-compiler-grpc-java-plugin libprotobuf-dev libprotobuf-java \
 	libgrpc-java libgoogle-common-protos-java libgoogle-gson-java libguava-java libnetty-java libnetty-tcnative-java \
 	libnetty-tcnative-jni libgeronimo-annotation-1.3-spec-java libperfmark-java libopencensus-java libanimal-sniffer-java
+# The browser tests: Chromium, Node, and npm where no other Node brought it.
+SYSTEM_PACKAGES += chromium nodejs $(if $(shell command -v npm),,npm)
 
 .PHONY: test-system-deps
 test-system-deps: ## install the Debian packages that the system tests need (root or sudo)
@@ -167,6 +178,16 @@ $(ENVS_STAMP): requirements/envs.lock | $(VENV_STAMP)
 	$(UV) pip sync --quiet --python $(BUILD)/envs/bin/python --require-hashes requirements/envs.lock
 	@echo $(CURDIR)/services/rl-trainer/envs > $(BUILD)/envs/lib/python3.11/site-packages/kedge_envs.pth
 	@touch $@
+
+# What the browser tests bring from npm, pinned by integrity and without addresses.
+$(BROWSER_STAMP): tests/browser/package-lock.json
+	@mkdir -p $(@D)
+	@if command -v npm >/dev/null; then \
+		cp tests/browser/package.json tests/browser/package-lock.json $(@D)/ && \
+		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null && touch $@; \
+	else \
+		echo "no npm: the browser tests will be skipped by name (make test-system-deps)"; \
+	fi
 
 # Peers of the benches, on top of what `make setup` installed and at the same versions; a new set-up takes them away.
 $(BENCH_STAMP): $(SETUP_STAMP) requirements/bench.lock requirements/bench-source.lock

@@ -187,9 +187,13 @@ def main() -> int:
     """Write each tenant's policy as protobuf JSON into a folder: `python -m kedge_demo.worlds --out DIR`."""
     parser = argparse.ArgumentParser(prog="kedge_demo.worlds", description=main.__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for <tenant>.json")
-    folder: Path = parser.parse_args().out
+    parser.add_argument("--floor", type=float, help="exploitation floor, where it is not the demo's own")
+    options = parser.parse_args()
+    folder: Path = options.out
     folder.mkdir(parents=True, exist_ok=True)
     for world in build_worlds(scale=0.0):
+        if options.floor is not None:
+            world.policy.exploration.exploitation_floor = options.floor
         text = MessageToJson(world.policy, preserving_proto_field_name=True)
         (folder / f"{world.tenant}.json").write_text(text + "\n", encoding="utf-8")
     return 0

@@ -13,6 +13,8 @@ from kedge_bandit.entrypoints.printing import KedgeGroup, with_plain_flags
 COMMANDS = {
     "serve": "serve:serve",
     "demo": "demo:demo",
+    "up": "up:up",
+    "down": "up:down",
     "tenant": "tenants:tenants",
     "erase-user": "tenants:erase_user",
     "key": "credentials:keys",
@@ -20,6 +22,7 @@ COMMANDS = {
     "can": "can:may",
     "policy": "policies:policies",
     "proposal": "proposals:proposals",
+    "holdout": "holdouts:holdouts",
     "ramp": "ramps:ramps",
     "incident": "incidents:incidents",
     "decide": "decisions:decide",

@@ -158,7 +158,7 @@ def _stage(out: Path, settings: Settings, database: ReadyDatabase, console: Cons
         "KEDGE_DATABASE_URL": database.service_url,
     }
     stage = Stage(out, settings, environment, console)
-    _wait_until_serving(settings)
+    wait_until_serving(settings)
     return stage
 
 
@@ -258,7 +258,9 @@ def _freeze(stage: Stage, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _wait_until_serving(settings: Settings) -> None:
+def wait_until_serving(settings: Settings) -> None:
+    """Wait until the first server answers. Raises DemoFailed."""
+
     def serving() -> bool:
         with grpc.insecure_channel(f"{settings.host}:{settings.port}") as channel:
             check: Any = health_pb2_grpc.HealthStub(channel)
