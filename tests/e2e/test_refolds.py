@@ -24,6 +24,7 @@ from kedge.bandit.v1 import (
 from tests.fixtures.core_app import POLICY, TENANT, ask, now
 from tests.fixtures.outside_fold import folded, largest_difference
 from tests.fixtures.policies import two_models
+from tests.fixtures.second_person import add_arm
 from tests.fixtures.stack import Services, Stack, running_stack, wait_for
 
 EPISODES = 400
@@ -224,11 +225,7 @@ def test_a_successor_starts_from_what_its_predecessor_knew(stack: Stack, service
         dimension=policy_pb2.DIMENSION_MODEL_ROUTE, name="larger", content="larger-model", succeeds=large_id
     )
 
-    put_version = services.policies.UpsertArm(
-        policy_service_pb2.UpsertArmRequest(
-            policy=POLICY, arm=heir, expected_version=policy.policy_version, because="a new version of the model"
-        )
-    ).policy.policy_version
+    put_version = add_arm(stack, POLICY, heir).policy_version
     wait_for(lambda: len(audited(services, "evidence.revalued")) == revalued + 1, "its note")
 
     assert put_version == policy.policy_version + 1

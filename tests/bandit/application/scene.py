@@ -32,6 +32,7 @@ from kedge_bandit.domain.policy import Exploration, Policy, PolicySpec, Settleme
 from kedge_bandit.domain.reward_spec import RewardSpec
 from kedge_bandit.domain.settlement import Windows
 from kedge_bandit.domain.switch import QuarantineChoice
+from tests.fixtures.approved import approve_what_is_new
 
 SUPPORT = PolicyName("support")
 AT_ONCE = Windows(task_success=timedelta(0), safety=timedelta(0), judge=timedelta(0))
@@ -214,7 +215,10 @@ class Scene:
     async def change(self, move: Callable[[Policy, Change], Move]) -> Policy:
         """Move the policy, audited."""
         async with self.ledgers.open(self.tenant) as ledger:
-            return await self._put(ledger, move(await ledger.policies.get(SUPPORT), self.because()))
+            found = await ledger.policies.get(SUPPORT)
+            moved, event = move(found, self.because())
+            await approve_what_is_new(ledger, found, moved)
+            return await self._put(ledger, (moved, event))
 
     async def _put(self, ledger: PostgresLedger, move: Move) -> Policy:
         policy, event = move

@@ -184,3 +184,32 @@ CREATE TABLE {schema}.incident (
 );
 CREATE INDEX incident_open ON {schema}.incident (policy) WHERE state <> 'CLOSED';
 GRANT SELECT, INSERT, UPDATE ON {schema}.ramp, {schema}.incident TO {role};
+
+-- A policy that exists gets no content to serve but what a second person consented to, or what was served before that;
+-- whoever writes the row, by whatever door: use case, import, migration or hand.
+CREATE FUNCTION {schema}.check_policy_content() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
+DECLARE
+    fresh jsonb;
+BEGIN
+    FOR fresh IN
+        SELECT jsonb_build_object('dimension', a -> 'dimension', 'name', a -> 'name', 'content', a -> 'content')
+        FROM jsonb_array_elements(NEW.spec -> 'arms') a WHERE NOT (a ->> 'retired')::boolean
+        EXCEPT
+        SELECT jsonb_build_object('dimension', a -> 'dimension', 'name', a -> 'name', 'content', a -> 'content')
+        FROM jsonb_array_elements(OLD.spec -> 'arms') a WHERE NOT (a ->> 'retired')::boolean
+    LOOP
+        IF NOT EXISTS (
+            SELECT 1 FROM {schema}.proposal p WHERE p.policy = NEW.policy AND (
+                (p.state IN ('APPROVED', 'SERVING') AND p.candidate -> 'arm' @> fresh)
+                OR (p.state IN ('SERVING', 'REVERTED') AND p.base -> 'arms' @> jsonb_build_array(fresh)))
+        ) THEN
+            RAISE EXCEPTION 'arm % of policy % was approved by nobody', fresh ->> 'name', NEW.policy
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'approved_content';
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END $body$;
+REVOKE ALL ON FUNCTION {schema}.check_policy_content() FROM PUBLIC;
+CREATE TRIGGER approved_content BEFORE UPDATE OF spec ON {schema}.policy
+    FOR EACH ROW WHEN (NEW.spec IS DISTINCT FROM OLD.spec) EXECUTE FUNCTION {schema}.check_policy_content();

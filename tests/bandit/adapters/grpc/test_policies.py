@@ -7,6 +7,7 @@ from kedge.bandit.v1 import policy_pb2
 from kedge.bandit.v1 import policy_service_pb2 as pb
 from tests.fixtures.administered import Administered, refusal
 from tests.fixtures.policies import two_models
+from tests.fixtures.proposing import add_arm
 
 
 async def put(it: Administered, policy: policy_pb2.Policy, **fields: object) -> pb.PutPolicyResponse:
@@ -60,6 +61,28 @@ async def test_a_request_sent_twice_counts_once(administered: Administered) -> N
     assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_CONFLICT")
 
 
+async def test_the_card_of_an_arm_is_changed_at_once_and_new_content_becomes_a_proposal(
+    administered: Administered,
+) -> None:
+    it = administered
+    tenant = await it.tenant()
+    policy = two_models(tenant.removeprefix("tenants/"))
+    await put(it, policy)
+    route = policy_pb2.DIMENSION_MODEL_ROUTE
+    arm = policy_pb2.Arm(dimension=route, name="large", content="large-model")
+    arm.cost_card.usd_per_episode = 0.5
+    upsert = pb.UpsertArmRequest(policy=policy.name, arm=arm, expected_version=1, because="it got dearer")
+    answer = await it.policies.UpsertArm(upsert, metadata=it.operator)
+    assert (answer.policy.policy_version, answer.proposal) == (2, "")
+    arm.content = "large-model-2"
+    upsert = pb.UpsertArmRequest(policy=policy.name, arm=arm, expected_version=2, because="newer", request_id="r7")
+    answer = await it.policies.UpsertArm(upsert, metadata=it.operator)
+    assert answer.policy.policy_version == 2
+    assert answer.proposal.startswith(f"{tenant}/proposals/p-")
+    assert [arm.content for arm in answer.policy.arms] == ["small-model", "large-model"]
+    assert await it.policies.UpsertArm(upsert, metadata=it.operator) == answer
+
+
 async def test_arms_come_and_go_as_tombstones(administered: Administered) -> None:
     it = administered
     tenant = await it.tenant()
@@ -67,8 +90,7 @@ async def test_arms_come_and_go_as_tombstones(administered: Administered) -> Non
     await put(it, policy)
     route = policy_pb2.DIMENSION_MODEL_ROUTE
     arm = policy_pb2.Arm(dimension=route, name="large", content="large-model-2")
-    upsert = pb.UpsertArmRequest(policy=policy.name, arm=arm, expected_version=1, because="newer")
-    after = (await it.policies.UpsertArm(upsert, metadata=it.operator)).policy
+    after = await add_arm(it, policy.name, arm)
     assert [(arm.content, arm.HasField("retire_time")) for arm in after.arms] == [
         ("small-model", False),
         ("large-model", True),

@@ -33,6 +33,7 @@ from kedge_bandit.domain.policy import PolicySpec
 from kedge_bandit.domain.reward_spec import RewardSpec
 from kedge_bandit.domain.switch import QuarantineChoice
 from tests.bandit.domain.policy_strategies import specs
+from tests.fixtures.approved import approve_arm
 from tests.fixtures.ledgers import START, NewTenant
 
 SUPPORT = PolicyName("support")
@@ -177,6 +178,7 @@ async def test_arms_are_found_by_their_content_for_ever(ledgers: PostgresLedgers
     newer = replace(SPEC.arms[1], content="provider/large-2")
     async with ledgers.open(tenant) as ledger:
         await ledger.policies.put(policy, created)
+        await approve_arm(ledger, policy, newer)
         await ledger.policies.put(*upsert_arm(policy, newer, change(tenant)))
         for arm in (*SPEC.arms, newer):
             assert (await ledger.policies.arm(arm.content_hash)).content == arm.content

@@ -7,13 +7,20 @@ from kedge_bandit.application.administration_ports import GovernedLedger, Govern
 from kedge_bandit.application.floor_stages import follow_floor
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.proposal_ports import ProposingLedgers
+from kedge_bandit.application.propose import Wish, submitted
 from kedge_bandit.domain.advice import warnings_of
+from kedge_bandit.domain.candidate import Candidate, ProposalKind
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.dimension import Arm
+from kedge_bandit.domain.consent import new_content, what_needs_consent
+from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.errors import PolicyNotFound, VersionMismatch
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.lifecycle import ArmPointer, Move, create, replace_spec, retire_arm, upsert_arm, with_history
 from kedge_bandit.domain.policy import Policy, PolicySpec
+from kedge_bandit.domain.principal import Person
+from kedge_bandit.domain.proposal import Proposal
+from kedge_bandit.domain.proposal_errors import ProposalRequired
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class PutPolicy:
         Raises:
             VersionMismatch: another change came first.
             InvalidPolicy, ExplorationRefused: the configuration cannot serve.
+            ProposalRequired: it brings what takes a second person: new content, another baseline, a higher cap.
             FloorNotApproved: its floor is below what the stages of the policy allow.
             ReasonRequired, IdempotencyConflict, TenantDenied.
         """
@@ -65,6 +73,7 @@ class PutPolicy:
                     policy, event = create(name, spec, change)
                     await ledger.policies.put(policy, event)
                 elif with_history(found, spec) != found.spec:
+                    _check_consent(found, spec)
                     policy, event = replace_spec(found, spec, change)
                     await follow_floor(ledger, found, spec.exploration.floor, change)
                     await ledger.policies.put(policy, event)
@@ -74,21 +83,52 @@ class PutPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class UpsertArm:
-    """Add an arm, or change the card of one; other content under a live name retires that arm."""
+class Upserted:
+    """A policy as it stands, and the proposal that new content became; None where there was none."""
 
-    ledgers: GovernedLedgers
+    policy: Policy
+    proposal: Proposal | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertArm:
+    """Change the card of an arm; content that is not live becomes a proposal, of which nothing is served."""
+
+    ledgers: ProposingLedgers
     clock: Clock
 
     async def __call__(
-        self, tenant: TenantId, name: PolicyName, arm: Arm, order: Order, *, expected_version: int
-    ) -> Policy:
-        """Upsert it. Raises VersionMismatch, IllegalTransition for the baseline's name, InvalidPolicy."""
+        self,
+        tenant: TenantId,
+        name: PolicyName,
+        arm: Arm,
+        order: Order,
+        *,
+        expected_version: int,
+        person: Person | None = None,
+    ) -> Upserted:
+        """Upsert it.
 
-        def move(policy: Policy, change: Change) -> Move:
-            return upsert_arm(policy, arm, change)
+        Args:
+            expected_version: of the policy whose card is changed; a proposal changes no policy.
+            person: who asks; None for a program.
 
-        return await _moved(self.ledgers, self.clock, (tenant, name, expected_version), order, move)
+        Raises:
+            VersionMismatch, IllegalTransition, InvalidPolicy, and for new content what `SubmitProposal` raises.
+        """
+        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        async with self.ledgers.open(tenant) as ledger:
+            found = await ledger.policies.get(name)
+            if new_content(found.spec, arm):
+                kind = ProposalKind.PROMPT if arm.dimension is Dimension.PROMPT_VARIANT else ProposalKind.ARM
+                wish = Wish(policy=name, candidate=Candidate(kind, arm=arm), person=person)
+                return Upserted(found, await submitted(ledger, wish, order, change))
+            if not await ledger.policies.is_first(order.write):
+                return Upserted(found, None)
+            _check_version(found, expected_version)
+            moved, event = upsert_arm(found, arm, change)
+            await ledger.policies.put(moved, event)
+        return Upserted(moved, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +171,13 @@ async def _moved(
 def _at_floor(spec: PolicySpec, found: Policy) -> PolicySpec:
     """Give a spec the floor of the policy that it is put for."""
     return replace(spec, exploration=replace(spec.exploration, floor=found.spec.exploration.floor))
+
+
+def _check_consent(found: Policy, spec: PolicySpec) -> None:
+    if needing := what_needs_consent(found.spec, with_history(found, spec)):
+        raise ProposalRequired(
+            " and ".join(needing), "put the policy as it is, and submit each with `kedge proposal submit`"
+        )
 
 
 async def _find(ledger: GovernedLedger, name: PolicyName) -> Policy | None:

@@ -20,10 +20,12 @@ from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.switch import (
     QuarantineChoice,
     check_freeze,
+    check_second_person,
     check_set_mode,
     check_unfreeze,
     mode_before_stop,
     newest_mode,
+    who_stopped,
 )
 
 _ATTEMPTS = 5
@@ -86,7 +88,7 @@ class Unfreeze:
     clock: Clock
 
     async def __call__(self, scope: Scope, quarantine: QuarantineChoice, order: Order) -> Modes:
-        """Unfreeze. Raises IllegalTransition when that level does not stand still, ReasonRequired."""
+        """Unfreeze. Raises IllegalTransition when it does not stand still, SecondPersonRequired for who stopped it."""
         if scope.tenant is None:
             await self._everything(quarantine, order)
         else:
@@ -115,6 +117,7 @@ class Unfreeze:
         registry = self.levels.registry
         changes = await registry.global_mode_changes()
         check_unfreeze(newest_mode(changes))
+        check_second_person(who_stopped(changes, GLOBAL), order.actor.name)
         resume = mode_before_stop(changes, GLOBAL)
         await registry.put_global_mode(resume, _global_event(order, self.clock, "unfrozen", resume))
         after = ""
@@ -224,7 +227,9 @@ async def _is_held(ledger: GovernedLedger, name: PolicyName) -> bool:
 
 
 async def _resume_policy(ledger: GovernedLedger, policy: Policy, change: Change, quarantine: QuarantineChoice) -> None:
-    resume = mode_before_stop(await ledger.policies.mode_changes(policy.name), "policy")
+    changes = await ledger.policies.mode_changes(policy.name)
+    resume = mode_before_stop(changes, "policy")
+    check_second_person(who_stopped(changes, "policy"), change.actor.name)
     moved, event = unfreeze(policy, change, resume=resume, quarantine=quarantine)
     await ledger.policies.put(moved, event)
     above = (await ledger.policies.tenant_mode(), await ledger.policies.global_mode())
@@ -235,7 +240,9 @@ async def _resume_policy(ledger: GovernedLedger, policy: Policy, change: Change,
 async def _resume_tenant(ledger: GovernedLedger, change: Change, quarantine: QuarantineChoice) -> None:
     found = await ledger.policies.tenant_mode()
     check_unfreeze(found)
-    resume = mode_before_stop(await ledger.policies.tenant_mode_changes(), "tenant")
+    changes = await ledger.policies.tenant_mode_changes()
+    check_second_person(who_stopped(changes, "tenant"), change.actor.name)
+    resume = mode_before_stop(changes, "tenant")
     facts = {"mode_before": found.value, "mode": resume.value, "quarantine": quarantine.value}
     event = change.event("tenant.unfrozen", f"tenants/{change.tenant}", facts)
     await ledger.policies.put_tenant_mode(resume, event)

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
+from kedge_bandit.application.floor_stages import begin_arm_ramp, take_floor_stage
 from kedge_bandit.application.proposal_ports import ProposingLedger
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.errors import IllegalTransition, KedgeError
+from kedge_bandit.domain.errors import ExplorationRefused, IllegalTransition, InvalidPolicy
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.mode import most_restrictive
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.promotion import promote
-from kedge_bandit.domain.proposal import Proposal, expire, serve, supersede, void
+from kedge_bandit.domain.proposal import Proposal, expire, proposal_name, serve, supersede, void
 from kedge_bandit.domain.proposal_errors import PolicyFrozen
 from kedge_bandit.domain.proposal_state import FORCEABLE, ProposalState
 
@@ -35,20 +36,33 @@ async def end_if_over(ledger: ProposingLedger, found: Proposal, change: Change) 
 
 
 async def serve_approved(ledger: ProposingLedger, policy: Policy, approved: Proposal, change: Change) -> Proposal:
-    """Serve an approved candidate, in the place of what another proposal brought there."""
+    """Serve an approved candidate, in the place of what another proposal brought there; VOIDED where it cannot be."""
     try:
-        moved = promote(policy, approved.candidate, change)
-    except KedgeError as error:
+        await _put(ledger, policy, approved, change)
+    except (IllegalTransition, InvalidPolicy, ExplorationRefused) as error:
         step = void(approved, because_of(change, f"it cannot be served any more: {error}"))
         await ledger.proposals.put(*step)
         return step[0]
-    await ledger.policies.put(*moved)
     serving = serve(approved, change)
     await ledger.proposals.put(*serving)
     for old in await ledger.proposals.in_state(approved.policy, frozenset({ProposalState.SERVING})):
         if old.proposal_id != approved.proposal_id and replaces(approved, old):
             await ledger.proposals.put(*supersede(old, approved.proposal_id, change))
     return serving[0]
+
+
+async def _put(ledger: ProposingLedger, policy: Policy, approved: Proposal, change: Change) -> None:
+    """Change the policy, and begin the ramp of what has one; nothing is written where it raises."""
+    name, candidate = proposal_name(change.tenant, approved.proposal_id), approved.candidate
+    if candidate.floor is not None:
+        await take_floor_stage(
+            ledger, policy, change, floor=candidate.floor, uniform_slice=candidate.uniform_slice, proposal=name
+        )
+        return
+    promoted, event = promote(policy, candidate, change)
+    await ledger.policies.put(promoted, event)
+    if candidate.arm is not None:
+        await begin_arm_ramp(ledger, promoted, change, arm_id=candidate.arm.arm_id, proposal=name)
 
 
 def replaces(new: Proposal, old: Proposal) -> bool:

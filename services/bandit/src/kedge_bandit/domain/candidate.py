@@ -174,8 +174,10 @@ def arms_of(spec: PolicySpec, names: Mapping[Dimension, str]) -> tuple[Arm, ...]
 
 
 def settings(spec: PolicySpec) -> Mapping[str, object]:
-    """Give everything of a configuration but arms, their caps and the baseline."""
-    facts = asdict(replace(spec, exploration=replace(spec.exploration, arm_caps={})))
+    """Give everything of a configuration but arms, their caps, the baseline and the floor's stage."""
+    facts = asdict(spec)
+    for name in ("arm_caps", "floor", "uniform_slice"):
+        del facts["exploration"][name]
     return {name: value for name, value in facts.items() if name not in _OUTSIDE_CONFIG}
 
 

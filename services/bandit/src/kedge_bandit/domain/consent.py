@@ -6,8 +6,6 @@ from kedge_bandit.domain.candidate import arms_of, contents
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.policy import PolicySpec
 
-FREE_FLOOR: Final = 0.5
-"""Floor below which only an approved proposal leads (04 §2)."""
 _ROUNDING: Final = 1e-12
 
 Served = tuple[Dimension, str, str]
@@ -26,6 +24,8 @@ def new_content(before: PolicySpec, arm: Arm) -> bool:
 def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]:
     """Name everything of a new configuration that a person alone may not bring: none, and it may be put.
 
+    Floors have rules of their own, see `ramp_step.check_floor`.
+
     >>> from kedge_bandit.domain.reward_spec import RewardSpec
     >>> direct = Arm(dimension=Dimension.PROMPT_VARIANT, name="direct", content="Answer.")
     >>> spec = PolicySpec(arms=(direct,), baseline={Dimension.PROMPT_VARIANT: "direct"},
@@ -42,6 +42,4 @@ def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]
             continue
         if after.exploration.arm_caps.get(arm.arm_id, 1.0) > caps.get(arm.arm_id, 1.0) + _ROUNDING:
             found.append(f"a higher cap of arm {arm.name}")
-    if after.exploration.floor < min(before.exploration.floor, FREE_FLOOR) - _ROUNDING:
-        found.append(f"a floor below {FREE_FLOOR}")
     return tuple(found)

@@ -43,11 +43,13 @@ class ModeChange:
 
     Attributes:
         level: "global", "tenant" or "policy".
+        actor: who changed it, as in the audit log; empty where that was not kept.
     """
 
     level: str
     mode: Mode
     time: datetime
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

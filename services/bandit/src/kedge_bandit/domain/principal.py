@@ -119,6 +119,17 @@ class Person:
         return f"person:{self.issuer}#{quote(self.subject, safe='@:/|+=,.')}"
 
 
+def person_in(actor: str) -> str:
+    """Read the person out of an actor's name; empty for a program.
+
+    >>> person_in("person:https://login.example#alice by service:console")
+    'person:https://login.example#alice'
+    >>> person_in("key:core-app")
+    ''
+    """
+    return actor.partition(" by ")[0] if actor.startswith("person:") else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who calls.

@@ -62,14 +62,16 @@ def demote(policy: Policy, candidate: Candidate, base: PolicySpec, change: Chang
 
 def _configured(policy: Policy, spec: PolicySpec, change: Change) -> Move:
     """Put settings that serve nothing new by themselves. Raises IllegalTransition for any that do."""
-    needing = [what for what in what_needs_consent(policy.spec, spec) if not what.startswith("a floor")]
-    if needing:
+    if needing := what_needs_consent(policy.spec, spec):
         raise IllegalTransition(f"a configuration brings no {' and no '.join(needing)}: propose that by itself")
     return replace_spec(policy, spec, change)
 
 
 def _with_settings(spec: PolicySpec, settings: PolicySpec) -> PolicySpec:
-    exploration = replace(settings.exploration, arm_caps=spec.exploration.arm_caps)
+    stage = spec.exploration
+    exploration = replace(
+        settings.exploration, arm_caps=stage.arm_caps, floor=stage.floor, uniform_slice=stage.uniform_slice
+    )
     return replace(settings, arms=spec.arms, baseline=spec.baseline, exploration=exploration)
 
 

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.mode import Mode, ModeChange
+from kedge_bandit.domain.principal import person_in
+from kedge_bandit.domain.proposal_errors import SecondPersonRequired
 
 
 class QuarantineChoice(StrEnum):
@@ -48,6 +50,38 @@ def mode_before_stop(changes: Iterable[ModeChange], level: str) -> Mode:
     """
     running = [change.mode for change in changes if change.level == level and not change.mode.stops_time]
     return running[-1] if running else Mode.APPLY
+
+
+def who_stopped(changes: Iterable[ModeChange], level: str) -> str:
+    """Name who began the present stop of a level; empty where it runs, or where that was not kept.
+
+    >>> from datetime import UTC, datetime
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> frozen = ModeChange("policy", Mode.FROZEN, at, "person:x#alice")
+    >>> who_stopped([frozen, ModeChange("policy", Mode.BYPASS, at, "key:ops")], "policy")
+    'person:x#alice'
+    """
+    stopper = ""
+    stands = False
+    for change in changes:
+        if change.level == level:
+            if not change.mode.stops_time:
+                stopper = ""
+            elif not stands:
+                stopper = change.actor
+            stands = change.mode.stops_time
+    return stopper
+
+
+def check_second_person(stopper: str, actor: str) -> None:
+    """Refuse to let the person resume what that person stopped; programs are no persons.
+
+    Raises:
+        SecondPersonRequired: both are the same person, through whatever door.
+    """
+    person = person_in(actor)
+    if person and person == person_in(stopper):
+        raise SecondPersonRequired(f"{person} stopped it, and letting it go on takes a second person")
 
 
 def deciding_level(modes: Mapping[str, Mode]) -> str:

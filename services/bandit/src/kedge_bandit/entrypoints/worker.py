@@ -32,7 +32,7 @@ async def work(settings: Settings, url: str) -> None:
         serve_metrics(settings, settings.worker_metrics_port, worker.rounds.metrics.registry)
     log.info("worker.ready")
     say_ready()
-    beside = [asyncio.create_task(worker.anchoring.run()), asyncio.create_task(worker.ramping.run())]
+    beside = [asyncio.create_task(one.run()) for one in (worker.anchoring, worker.ramping, worker.attending)]
     if worker.flags is not None:
         beside.append(asyncio.create_task(worker.flags.run()))
     try:

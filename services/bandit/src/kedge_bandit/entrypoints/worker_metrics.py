@@ -1,5 +1,6 @@
 """Count and time what the worker does, for /metrics. Labels stop at tenant and policy."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -33,6 +34,7 @@ class WorkerMetrics:
     _audit: Gauge = field(init=False)
     _anchored: Gauge = field(init=False)
     _not_anchored: Counter = field(init=False)
+    _proposals: Gauge = field(init=False)
     _ramps: Counter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,9 @@ class WorkerMetrics:
         )
 
         self._ramps = Counter("kedge_ramp_steps", "Steps that the service took by itself", ("step",), registry=registry)
+        self._proposals = Gauge(
+            "kedge_proposals", "Proposals that are not over, by state", (*tenant, "state"), registry=registry
+        )
 
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:
         """Record one pass."""
@@ -114,3 +119,9 @@ class WorkerMetrics:
     def ramp_moved(self, step: str) -> None:
         """Record a step of a ramp: ADVANCE, PAUSE, ROLL_BACK or COMPLETE."""
         self._ramps.labels(step).inc()
+
+    def proposals(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Record how many proposals are open, by tenant and state; what is not named is none."""
+        self._proposals.clear()
+        for (tenant, state), number in counts.items():
+            self._proposals.labels(tenant, state).set(number)

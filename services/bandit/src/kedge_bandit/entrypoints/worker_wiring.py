@@ -10,14 +10,16 @@ from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
+from kedge_bandit.application.attend_proposals import AttendProposals
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.anchoring import Anchoring
+from kedge_bandit.entrypoints.attending import Attending
 from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.ramping import Ramping
-from kedge_bandit.entrypoints.retention import let_all_months_go
+from kedge_bandit.entrypoints.retention import LocalClock, let_all_months_go
 from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
@@ -33,6 +35,7 @@ class Worker:
     flags: FlagWatch | None
     anchoring: Anchoring
     ramping: Ramping
+    attending: Attending
 
 
 def build_worker(settings: Settings, url: str) -> Worker:
@@ -66,4 +69,6 @@ def build_worker(settings: Settings, url: str) -> Worker:
     ramping = Ramping(
         step=StepRamps(PostgresLedgers(engine), overrides(settings, flags)), tenants=tenants, metrics=metrics
     )
-    return Worker(engine, passes, rounds, flags, anchoring, ramping)
+    attend = AttendProposals(PostgresLedgers(engine), LocalClock())
+    attending = Attending(engine=engine, attend=attend, metrics=metrics)
+    return Worker(engine, passes, rounds, flags, anchoring, ramping, attending)

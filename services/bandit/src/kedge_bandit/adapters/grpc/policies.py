@@ -20,6 +20,7 @@ from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.domain.errors import InvalidName
 from kedge_bandit.domain.identifiers import parse_policy, parse_tenant
 from kedge_bandit.domain.lifecycle import ArmPointer
+from kedge_bandit.domain.proposal import proposal_name
 
 _ALLOWED = permissions_of("PolicyService")
 _LEAST_HASH_PREFIX = 12
@@ -92,13 +93,14 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
 
     @answering
     async def UpsertArm(self, request: pb.UpsertArmRequest, context: Context) -> pb.UpsertArmResponse:
-        """Add an arm or change its card."""
+        """Change an arm's card; new content becomes a proposal."""
         tenant, name = parse_policy(request.policy)
-        actor = self.keyring.require(context, _ALLOWED["UpsertArm"], tenant).actor
-        order = order_of(actor, "UpsertArm", request, because=request.because, request_id=request.request_id)
-        arm = arm_of(request.arm)
-        policy = await self.upsert(tenant, name, arm, order, expected_version=request.expected_version)
-        return pb.UpsertArmResponse(policy=policy_message(tenant, policy))
+        caller = self.keyring.require(context, _ALLOWED["UpsertArm"], tenant)
+        order = order_of(caller.actor, "UpsertArm", request, because=request.because, request_id=request.request_id)
+        arm, version = arm_of(request.arm), request.expected_version
+        done = await self.upsert(tenant, name, arm, order, expected_version=version, person=caller.person)
+        proposal = "" if done.proposal is None else proposal_name(tenant, done.proposal.proposal_id)
+        return pb.UpsertArmResponse(policy=policy_message(tenant, done.policy), proposal=proposal)
 
     @answering
     async def RetireArm(self, request: pb.RetireArmRequest, context: Context) -> pb.RetireArmResponse:

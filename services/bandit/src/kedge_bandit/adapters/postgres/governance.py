@@ -127,7 +127,7 @@ class PostgresPolicies:
         await self._connection.execute(insert(tables.policy_version).values(**row, change_time=policy.update_time))
         await self._keep_arms(policy)
         if (Mode.APPLY if found is None else Mode(found.mode)) is not policy.mode:
-            await self._log_mode(policy.name, policy.mode, policy.update_time)
+            await self._log_mode(policy.name, policy.mode, policy.update_time, event.actor.name)
         await self._audit.append(event)
 
     async def arm(self, content_hash: str) -> Arm:
@@ -153,7 +153,7 @@ class PostgresPolicies:
 
     async def put_tenant_mode(self, mode: Mode, event: AuditEvent) -> None:
         """Change the tenant's mode with its event."""
-        await self._log_mode(None, mode, event.time)
+        await self._log_mode(None, mode, event.time, event.actor.name)
         await self._audit.append(event)
 
     async def mode_changes(self, name: PolicyName) -> Sequence[ModeChange]:
@@ -215,17 +215,18 @@ class PostgresPolicies:
         ]
         await self._connection.execute(upsert(tables.arm).on_conflict_do_nothing(), rows)
 
-    async def _log_mode(self, name: PolicyName | None, mode: Mode, at: datetime) -> None:
+    async def _log_mode(self, name: PolicyName | None, mode: Mode, at: datetime, actor: str) -> None:
         """Log a change of mode, never before the one that it follows: policy time comes of their order in time."""
         level = _MODE.policy.is_(None) if name is None else _MODE.policy == name
         newest = (await self._connection.execute(select(func.max(_MODE.change_time)).where(level))).scalar_one()
         moment = at if newest is None else max(at, newest + _TICK)
-        row = {"policy": name, "mode": mode.value, "change_time": moment}
+        row = {"policy": name, "mode": mode.value, "change_time": moment, "actor": actor}
         await self._connection.execute(insert(tables.mode_change).values(row))
 
     async def _modes(self, level: ColumnElement[bool], name: str) -> Sequence[ModeChange]:
-        wanted: Select[Any] = select(_MODE.mode, _MODE.change_time).where(level).order_by(_MODE.change_id)
-        return [ModeChange(name, Mode(row.mode), row.change_time) for row in await self._connection.execute(wanted)]
+        wanted: Select[Any] = select(_MODE.mode, _MODE.change_time, _MODE.actor).where(level).order_by(_MODE.change_id)
+        rows = await self._connection.execute(wanted)
+        return [ModeChange(name, Mode(row.mode), row.change_time, row.actor) for row in rows]
 
     @asynccontextmanager
     async def _outside_the_tenant(self) -> AsyncIterator[None]:

@@ -93,9 +93,10 @@ class PostgresTenants:
 
     async def global_mode_changes(self) -> Sequence[ModeChange]:
         """Read every change of the mode of everything, oldest first."""
-        wanted = select(_MODE.mode, _MODE.change_time).order_by(_MODE.change_id)
+        wanted = select(_MODE.mode, _MODE.change_time, _MODE.actor).order_by(_MODE.change_id)
         async with transaction(self._engine) as connection:
-            return [ModeChange("global", Mode(row.mode), row.change_time) for row in await connection.execute(wanted)]
+            rows = await connection.execute(wanted)
+            return [ModeChange("global", Mode(row.mode), row.change_time, row.actor) for row in rows]
 
     async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
         """Change the mode of everything; NOTIFY at commit."""
