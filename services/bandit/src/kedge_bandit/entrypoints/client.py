@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from kedge.bandit.v1 import (
     decision_service_pb2_grpc,
     episode_service_pb2_grpc,
     governance_service_pb2_grpc,
+    holdout_service_pb2_grpc,
     policy_service_pb2_grpc,
     proposal_service_pb2_grpc,
     ramp_service_pb2_grpc,
@@ -33,6 +34,7 @@ class ClientSettings:
 
     Attributes:
         address: of the server, host:port.
+        gate_address: of the gate, which keeps the holdout.
         key: an API key or a token; empty: the operator's key, which `kedge serve` leaves in `data_dir`.
         ca: PEM file of the authorities that the server's certificate is believed by; empty: nothing is encrypted.
         certificate, certificate_key: PEM files of the client's own certificate, where the server demands one.
@@ -44,6 +46,7 @@ class ClientSettings:
     ca: str = ""
     certificate: str = ""
     certificate_key: str = ""
+    gate_address: str = ""
 
 
 def default_address() -> str:
@@ -52,9 +55,13 @@ def default_address() -> str:
     Raises:
         SettingRefused: KEDGE_PORT is no port.
     """
-    port = os.environ.get("KEDGE_PORT", "50051")
+    return _address("KEDGE_PORT", "50051")
+
+
+def _address(setting: str, default: str) -> str:
+    port = os.environ.get(setting, default)
     if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
-        raise SettingRefused(f"setting KEDGE_PORT: {port!r} is no port, write a number from 1 to {_MAX_PORT}")
+        raise SettingRefused(f"setting {setting}: {port!r} is no port, write a number from 1 to {_MAX_PORT}")
     return f"{os.environ.get('KEDGE_HOST', '127.0.0.1')}:{port}"
 
 
@@ -62,6 +69,7 @@ def read_client_settings() -> ClientSettings:
     """Read the environment; quick, because the kill switch waits for it. Raises SettingRefused."""
     return ClientSettings(
         address=os.environ.get("KEDGE_ADDRESS") or default_address(),
+        gate_address=os.environ.get("KEDGE_GATE_ADDRESS") or _address("KEDGE_GATE_PORT", "50053"),
         key=os.environ.get("KEDGE_KEY", ""),
         data_dir=Path(os.environ.get("KEDGE_DATA_DIR", "build/kedge")),
         ca=os.environ.get("KEDGE_CA", ""),
@@ -94,6 +102,7 @@ class Client:
     tenants: Any
     ramps: Any
     proposals: Any
+    holdout: Any
 
     def call(self, rpc: Any, request: Any, *, seconds: float = SECONDS) -> Any:
         """Make one call with the key and a deadline. Raises grpc.RpcError."""
@@ -101,9 +110,17 @@ class Client:
 
 
 @contextmanager
-def connected() -> Iterator[Client]:
-    """Open a channel to the server. Raises NoKey, SettingRefused."""
+def connected_to_gate() -> Iterator[Client]:
+    """Open a channel to the gate, which serves the holdout and nothing else. Raises NoKey, SettingRefused."""
     settings = read_client_settings()
+    with connected(replace(settings, address=settings.gate_address)) as client:
+        yield client
+
+
+@contextmanager
+def connected(settings: ClientSettings | None = None) -> Iterator[Client]:
+    """Open a channel to the server, or to what other settings say. Raises NoKey, SettingRefused."""
+    settings = settings or read_client_settings()
     key = settings.key or _operator_key(settings.data_dir / OPERATOR_KEY_FILE)
     with _channel(settings) as channel:
         yield Client(
@@ -116,6 +133,7 @@ def connected() -> Iterator[Client]:
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
             ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
             proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
+            holdout=holdout_service_pb2_grpc.HoldoutServiceStub(channel),
         )
 
 

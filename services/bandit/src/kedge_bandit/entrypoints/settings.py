@@ -90,7 +90,9 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
 
 
-CLIENT_KEYS = frozenset({"KEDGE_KEY", "KEDGE_ADDRESS", "KEDGE_CA", "KEDGE_CERTIFICATE", "KEDGE_CERTIFICATE_KEY"})
+CLIENT_KEYS = frozenset(
+    {"KEDGE_KEY", "KEDGE_ADDRESS", "KEDGE_GATE_ADDRESS", "KEDGE_CA", "KEDGE_CERTIFICATE", "KEDGE_CERTIFICATE_KEY"}
+)
 """Read by the command line's client, not by the service."""
 
 
