@@ -89,7 +89,7 @@ def _provider_of(settings: Settings, tokens: Tokens) -> Provider:
 def places(settings: Settings) -> tuple[Place, Place]:
     """Find server and gate as the command line does: KEDGE_ADDRESS, KEDGE_CA, a certificate where they demand one."""
     client = read_client_settings()
-    gate = f"{settings.host}:{GATE_PORT}"
+    gate = f"{settings.host}:{settings.gate_port}"
     if not client.ca:
         return Place(address=client.address), Place(address=gate)
     ca, key, certificate = (
@@ -97,9 +97,6 @@ def places(settings: Settings) -> tuple[Place, Place]:
     )
     credentials = grpc.ssl_channel_credentials(ca, key, certificate)
     return Place(address=client.address, credentials=credentials), Place(address=gate, credentials=credentials)
-
-
-GATE_PORT = 50053
 
 
 class Server(uvicorn.Server):

@@ -10,6 +10,7 @@ from kedge_bandit.adapters.console.inert import inert
 
 _WIDTH: Final = 320.0
 _PAD: Final = 8.0
+_TICK_ROOM: Final = 45.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,11 @@ def intervals(drawn: Sequence[Interval], *, marks: Sequence[tuple[float, str]] =
                 middle,
             )
         )
+    ticks = [_scale(-reach, reach, mark) for mark, _ in marks]
     for value in (-reach / 1.15, 0.0, reach / 1.15):
-        parts.append(_tick(_scale(-reach, reach, value), height - 3, f"{value:+.2f}" if value else "0"))
+        place = _scale(-reach, reach, value)
+        if all(abs(place - taken) > _TICK_ROOM for taken in ticks):
+            parts.append(_tick(place, height - 3, f"{value:+.2f}".replace("-", "−") if value else "0"))
     return _svg(_WIDTH, height, parts, label)
 
 

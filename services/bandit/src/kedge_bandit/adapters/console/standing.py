@@ -155,8 +155,8 @@ def _by_status(status: Any, mode: str) -> Iterator[Hold]:
         )
     closed = wording.decision_reason(status.closed_reason)
     if closed == "BUDGET":
-        why = "Exploring has cost its share of the baseline's reward: only the baseline is published until then."
-        yield Hold(tone="bad", headline="Exploration budget spent", why=why)
+        why = "It may cost a share of the baseline's reward, and none is left or earned yet. The baseline is served."
+        yield Hold(tone="bad", headline="No exploration budget left", why=why)
     if closed == "CAP":
         yield Hold(tone="bad", headline="A cap is reached", why=_cap(status))
     if status.learning_held:

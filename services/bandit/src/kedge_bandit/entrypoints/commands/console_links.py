@@ -1,12 +1,16 @@
 """`kedge console link`: a way into the console of this machine for one person, once."""
 
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
+import grpc
 import typer
 
-from kedge.bandit.v1 import tenant_service_pb2
+from kedge.bandit.v1 import governance_service_pb2, tenant_service_pb2
 from kedge_bandit.adapters.console.login import LINKS, write_link
+from kedge_bandit.adapters.grpc.status import reason_of
 from kedge_bandit.entrypoints.client import Client, connected
 from kedge_bandit.entrypoints.metrics_port import is_encrypted
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, KedgeGroup, answer
@@ -14,6 +18,7 @@ from kedge_bandit.entrypoints.settings import read_settings
 
 RoleName = Literal["viewer", "proposer", "approver", "admin"]
 _DAY = timedelta(days=1)
+_LOOKS, _LOOK_SECONDS = 100, 0.1
 
 console = typer.Typer(cls=KedgeGroup, help="Let people into the console of this machine.", no_args_is_help=True)
 
@@ -60,4 +65,21 @@ def _key(client: Client, tenant: str, person: str, role: str) -> str:
     request.person.issuer, request.person.subject = "kedge", person
     request.expire_time.FromDatetime(datetime.now(UTC) + _DAY)
     key: str = client.call(client.tenants.CreateKey, request).key
+    _wait_until_known(client, key, tenant)
     return key
+
+
+def _wait_until_known(client: Client, key: str, tenant: str) -> None:
+    """Wait until the server takes the key, which is within a second: whoever follows the link at once gets in."""
+    request = governance_service_pb2.GetModeRequest(name=f"tenants/{tenant}")
+    fresh = replace(client, key=(("authorization", f"Bearer {key}"),))
+    for _ in range(_LOOKS):
+        try:
+            fresh.call(fresh.governance.GetMode, request)
+        except grpc.RpcError as error:
+            if reason_of(error) != "UNAUTHENTICATED":
+                raise
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
+    raise FailedCheck("the server does not take the new key: is it the one of KEDGE_ADDRESS, and alive?")
