@@ -1,7 +1,8 @@
 """Serve environments in one process that has OpenEnv, and validate them there: a test's fixture runs this as a script.
 
 It prints the ports as one JSON line, then answers a line of JSON with another: `{"validate": NAME}` runs the command
-`openenv validate` on the folder and on the address, `{"held_out": true}` lets new sessions play the test split.
+`openenv validate` on the folder and on the address, `{"held_out": true}` lets new sessions play the test split,
+`{"setting": [NAME, VALUE]}` sets what a server reads from its environment, or takes it away where the value is empty.
 """
 
 import json
@@ -50,6 +51,11 @@ def main(names: list[str]) -> None:
             print(json.dumps(validate(asked["validate"], ports[asked["validate"]])), flush=True)
         if "held_out" in asked:
             os.environ[HELD_OUT] = "1" if asked["held_out"] else "0"
+            print("{}", flush=True)
+        if "setting" in asked:
+            name, value = asked["setting"]
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value else {})
             print("{}", flush=True)
 
 
