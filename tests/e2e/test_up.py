@@ -51,7 +51,7 @@ def settled(environment: dict[str, str], tenant: str) -> int:
 
 def test_everything_comes_up_by_one_command_and_goes_by_one(folder: Path, environment: dict[str, str]) -> None:
     out, said = folder / "up", folder / "said.txt"
-    command = [KEDGE, "up", "--out", str(out), "--per-second", "20"]
+    command = [str(KEDGE), "up", "--out", str(out), "--per-second", "20"]
     with said.open("wb") as stderr, subprocess.Popen(command, env=environment, stderr=stderr) as up:
         try:
             wait_for(lambda: up.poll() is not None or "Each link" in said.read_text(), "it to come up", SECONDS)
