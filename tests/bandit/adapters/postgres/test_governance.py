@@ -7,7 +7,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from hypothesis import given
-from sqlalchemy import Table, delete, func, select, update
+from sqlalchemy import Table, delete, func, literal_column, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -168,7 +168,7 @@ async def test_a_change_of_mode_is_never_logged_before_the_one_it_follows(
     begin, end = policy_clock(changes).stops[0]
     assert 0 < end - begin < 1e-5
     assert [c for c in changes if c.level == "policy"][-1] == ModeChange(
-        "policy", Mode.APPLY, START + timedelta(minutes=10, microseconds=1)
+        "policy", Mode.APPLY, START + timedelta(minutes=10, microseconds=1), KEDGE.name
     )
 
 
@@ -268,3 +268,26 @@ async def test_a_change_without_a_reason_reaches_nothing(ledgers: PostgresLedger
         with pytest.raises(ReasonRequired):
             set_mode(policy, Mode.OBSERVE, replace(change(tenant), because=" "))
         assert (await ledger.policies.get(SUPPORT)).mode is Mode.APPLY
+
+
+async def test_a_change_of_mode_does_not_wait_for_the_disk_and_its_answer_does(
+    ledgers: PostgresLedgers, registry: PostgresTenants, new_tenant: NewTenant, engine: AsyncEngine
+) -> None:
+    tenant = await new_tenant()
+    start = literal_column("'0/0'::pg_lsn")
+    written = func.pg_wal_lsn_diff(func.pg_current_wal_insert_lsn(), start)
+    on_disk = func.pg_wal_lsn_diff(func.pg_current_wal_flush_lsn(), start)
+    waits = func.current_setting("synchronous_commit")
+    async with ledgers.open(tenant) as ledger:
+        policy, event = create(SUPPORT, SPEC, change(tenant))
+        await ledger.policies.put(policy, event)
+        assert (await ledger.policies._connection.execute(select(waits))).scalar_one() == "on"
+    async with ledgers.open(tenant) as ledger:
+        await ledger.policies.put(*freeze(policy, change(tenant, minutes=1)))
+        here, said = (await ledger.policies._connection.execute(select(written, waits))).one()
+
+    assert said == "off"
+    async with engine.connect() as connection:
+        assert (await connection.execute(select(on_disk))).scalar_one() >= here
+        assert (await connection.execute(select(waits))).scalar_one() == "on"
+    await registry.put_global_mode(Mode.APPLY, event)

@@ -24,6 +24,8 @@ from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.policy import Policy, PolicySpec
 
 _SPEC: Final = TypeAdapter(PolicySpec)
+HEARD_FIRST: Final = select(func.set_config("synchronous_commit", "off", True))
+"""Let NOTIFY go out before the disk has the change, which may take a tenth of a second (ADR 0025)."""
 _TICK: Final = timedelta(microseconds=1)
 
 _POLICY = tables.policy.c
@@ -50,12 +52,17 @@ def _checked(encoded: bytes) -> PolicySpec:
 
 
 class PostgresPolicies:
-    """Policies, arms and modes of the open ledger."""
+    """Policies, arms and modes of the open ledger.
+
+    Attributes:
+        changed_mode: replicas hear of it before it is on disk; whoever asked for it is answered when it is.
+    """
 
     def __init__(self, tenant: TenantId, connection: AsyncConnection) -> None:
         self._tenant = tenant
         self._connection = connection
         self._audit = PostgresAuditLog(tenant, connection)
+        self.changed_mode = False
 
     async def get(self, name: PolicyName) -> Policy:
         """Read a policy."""
@@ -221,7 +228,9 @@ class PostgresPolicies:
         newest = (await self._connection.execute(select(func.max(_MODE.change_time)).where(level))).scalar_one()
         moment = at if newest is None else max(at, newest + _TICK)
         row = {"policy": name, "mode": mode.value, "change_time": moment, "actor": actor}
+        await self._connection.execute(HEARD_FIRST)
         await self._connection.execute(insert(tables.mode_change).values(row))
+        self.changed_mode = True
 
     async def _modes(self, level: ColumnElement[bool], name: str) -> Sequence[ModeChange]:
         wanted: Select[Any] = select(_MODE.mode, _MODE.change_time, _MODE.actor).where(level).order_by(_MODE.change_id)

@@ -21,6 +21,7 @@ from kedge_bandit.adapters.postgres.proposals import PostgresProposals
 from kedge_bandit.adapters.postgres.ramps import PostgresRamps
 from kedge_bandit.adapters.postgres.tables import TENANT
 from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection
+from kedge_bandit.adapters.postgres.webhooks import PostgresWebhooks
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied, VersionMismatch
 from kedge_bandit.domain.identifiers import TenantId
 
@@ -28,6 +29,8 @@ _OVERTAKEN = ("40P01", "40001")  # deadlock_detected, serialization_failure
 _GONE = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError, OSError, PoolTimeout)
 _LEFT_IDLE = select(func.set_config("idle_in_transaction_session_timeout", "60s", True))
 """A reader who stops reading holds a connection and the database's oldest view: not for ever."""
+ON_DISK = select(func.pg_logical_emit_message(True, "kedge", ""))
+"""Wait for the disk, also for all that was committed without waiting; in a transaction of its own."""
 UNKNOWN_TENANT = ("42704", "22023", "42501")  # undefined_object, invalid_parameter_value, insufficient_privilege
 
 
@@ -65,6 +68,7 @@ class PostgresLedger:
         self.decisions = PostgresDecisions(tenant, connection)
         self.ramps = PostgresRamps(tenant, connection)
         self.incidents = PostgresIncidents(tenant, connection)
+        self.webhooks = PostgresWebhooks(tenant, connection)
         self.proposals = PostgresProposals(tenant, connection)
         self.notes = PostgresProposalNotes(tenant, connection)
         place = TenantConnection(connection, schema_of(tenant), raw)
@@ -98,7 +102,11 @@ class PostgresLedgers:
                     await _take_role(connection, tenant)
                     if one_view:
                         await connection.execute(_LEFT_IDLE)
-                    yield PostgresLedger(tenant, connection)
+                    ledger = PostgresLedger(tenant, connection)
+                    yield ledger
+                if ledger.policies.changed_mode:
+                    await connection.execute(ON_DISK)
+                    await connection.commit()
         except _GONE as error:
             if _sqlstate(error) in _OVERTAKEN:
                 raise Overtaken from error

@@ -12,7 +12,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.adapters.postgres.ledger import UNKNOWN_TENANT, PostgresLedger, role_of, schema_of
+from kedge_bandit.adapters.postgres.governance import HEARD_FIRST
+from kedge_bandit.adapters.postgres.ledger import ON_DISK, UNKNOWN_TENANT, PostgresLedger, role_of, schema_of
 from kedge_bandit.application.administration_ports import SettingsChange, Tenant, TenantSettings, WriteId
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
@@ -99,7 +100,7 @@ class PostgresTenants:
             return [ModeChange("global", Mode(row.mode), row.change_time, row.actor) for row in rows]
 
     async def put_global_mode(self, mode: Mode, event: AuditEvent) -> None:
-        """Change the mode of everything; NOTIFY at commit."""
+        """Change the mode of everything; NOTIFY at commit, the answer when it is on disk."""
         async with transaction(self._engine) as connection:
             newest = (await connection.execute(select(func.max(_MODE.change_time)))).scalar_one()
             row = {
@@ -108,7 +109,10 @@ class PostgresTenants:
                 "actor": event.actor.name,
                 "because": event.because,
             }
+            await connection.execute(HEARD_FIRST)
             await connection.execute(insert(tables.global_mode_change).values(row))
+        async with transaction(self._engine) as connection:
+            await connection.execute(ON_DISK)
 
     async def _made_by(self, tenant: TenantId, write: WriteId) -> bool:
         """Say whether a tenant was made by this request. Raises IdempotencyConflict for the id with another payload."""
