@@ -23,7 +23,7 @@ import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 @EnabledIfEnvironmentVariable(named = "KEDGE_TEST_ADDRESS", matches = ".+")
 class LocalDecideTest {
     private static final String[] TASKS = {"math", "code", "poetry"};
-    private static final int WARM_UP = 50_000;
+    private static final int WARM_UP = Sidecar.sized(10_000, 50_000);
     private static final int MOST_UNREPORTED = 15_000;
     private static final long LEASE = TimeUnit.SECONDS.toNanos(5);
 
@@ -47,7 +47,7 @@ class LocalDecideTest {
 
     @Test
     void theServerRecomputesEveryEpisodeThatIsDecidedHereAndAcceptsIt() {
-        int episodes = Sidecar.sized(10_000, 100_000);
+        int episodes = Sidecar.sized(5_000, 100_000);
         try (Kedge kedge = local("local")) {
             int randomised = 0;
             for (int i = 0; i < episodes; i++) {
@@ -80,7 +80,7 @@ class LocalDecideTest {
 
     @Test
     void decidingTakesMicrosecondsAfterWarmUp() {
-        long[] nanos = new long[Sidecar.sized(20_000, 100_000)];
+        long[] nanos = new long[Sidecar.sized(5_000, 100_000)];
         try (Kedge kedge = local("local")) {
             for (int i = 0; i < WARM_UP; i++) {
                 paced(kedge, "local", "warm-" + i, i);
