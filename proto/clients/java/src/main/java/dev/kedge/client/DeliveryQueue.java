@@ -67,13 +67,8 @@ public final class DeliveryQueue<T extends MessageLite> {
         this.check = check;
         this.store = store;
         this.listener = listener;
-        lock.lock();
-        try {
-            if (store.size() > 0) {
-                work();
-            }
-        } finally {
-            lock.unlock();
+        if (store.size() > 0) {
+            work();
         }
     }
 
@@ -146,12 +141,9 @@ public final class DeliveryQueue<T extends MessageLite> {
      */
     List<T> close(Duration timeout) {
         lock.lock();
-        try {
-            isClosing = true;
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        isClosing = true;
+        changed.signalAll();
+        lock.unlock();
         flush(timeout);
         stop();
         var left = new ArrayList<T>();

@@ -3,9 +3,7 @@ package dev.kedge.client;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.MessageLite;
 import dev.kedge.bandit.v1.ActivateRequest;
-import dev.kedge.bandit.v1.BestActionResponse;
 import dev.kedge.bandit.v1.CancelRequest;
-import dev.kedge.bandit.v1.DecideResponse;
 import dev.kedge.bandit.v1.DecisionServiceGrpc;
 import dev.kedge.bandit.v1.EpisodeServiceGrpc;
 import dev.kedge.bandit.v1.FeedbackServiceGrpc;
@@ -18,14 +16,12 @@ import dev.kedge.bandit.v1.StreamEpisodesRequest;
 import dev.kedge.bandit.v1.StreamEpisodesResponse;
 import dev.kedge.bandit.v1.Trajectory;
 import io.grpc.Channel;
-import io.grpc.MethodDescriptor;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalDouble;
 import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -38,8 +34,6 @@ import java.util.concurrent.CompletableFuture;
  * CallFailed} after a few attempts; all of them may be repeated, because the same request has one effect.
  */
 public class Kedge implements AutoCloseable {
-    private static final String BREAKER_OPEN = "BREAKER_OPEN";
-    private static final Duration PROBE_DEADLINE = Duration.ofSeconds(1);
     private static final Duration CLOSING = Duration.ofSeconds(5);
 
     /** A policy's resource name and its baseline. */
@@ -49,11 +43,9 @@ public class Kedge implements AutoCloseable {
     private final String parent;
     private final Map<String, Known> baselines;
     private final Wire wire;
-    private final Listener listener;
-    private final Wire.Terms decideTerms;
     private final Wire.Terms callTerms;
-    private final CircuitBreaker breaker = new CircuitBreaker(System::nanoTime);
     private final LocalPolicies local;
+    private final Asking asking;
     private final Retrier retrier;
     private final ArmCache arms;
     private final DeliveryQueue<Outcome> outcomes;
@@ -64,12 +56,12 @@ public class Kedge implements AutoCloseable {
         tenant = settings.tenant;
         parent = "tenants/" + tenant;
         baselines = settings.known();
-        listener = settings.listener;
-        decideTerms = new Wire.Terms(settings.decideDeadline, false);
+        Listener listener = settings.listener;
         callTerms = new Wire.Terms(settings.callDeadline, false);
         retrier = new Retrier(wire, callTerms, new SplittableRandom());
         arms = new ArmCache(parent, settings.baselines.values(), retrier);
         local = new LocalPolicies(settings.localNames(), wire, listener, settings.callDeadline);
+        asking = new Asking(wire, listener, local, settings.decideDeadline);
         var deliveries = new Deliveries(parent, wire, settings.callDeadline);
         outcomes = new DeliveryQueue<>(
                 "kedge-outcomes", deliveries::outcomes, Deliveries::check,
@@ -96,41 +88,17 @@ public class Kedge implements AutoCloseable {
      * @throws IllegalArgumentException only where the policy has no baseline here
      */
     public Choice decide(Question question) {
-        long started = System.nanoTime();
-        Known known = known(question.policy);
-        Choice here = decidedHere(question, known);
-        if (here != null) {
-            return told(here, started);
-        }
-        var request = Requests.decide(question, known, newId());
-        return choose(DecisionServiceGrpc.getDecideMethod(), request, known, question, this::answered, started);
+        return asking.decide(question, known(question.policy));
     }
 
     /** The same without waiting; the future never ends in an exception. */
     public CompletableFuture<Choice> decideAsync(Question question) {
-        long started = System.nanoTime();
-        Known known = known(question.policy);
-        Choice here = decidedHere(question, known);
-        if (here != null) {
-            return CompletableFuture.completedFuture(told(here, started));
-        }
-        CircuitBreaker.Leave leave = breaker.enter();
-        if (leave == null) {
-            return CompletableFuture.completedFuture(told(fallback(known, question, BREAKER_OPEN), started));
-        }
-        var request = Requests.decide(question, known, newId());
-        return wire.callAsync(DecisionServiceGrpc.getDecideMethod(), request, decideTerms)
-                .thenApply(answer -> answered(known, question, answer))
-                .handle((choice, thrown) -> told(reported(leave, choice, thrown, known, question), started));
+        return asking.decideAsync(question, known(question.policy));
     }
 
     /** Takes the eligible action of highest mean, not randomised; failures are those of {@code decide}. */
     public Choice bestAction(Question question) {
-        Known known = known(question.policy);
-        var request = Requests.bestAction(question, known, newId());
-        Answer<BestActionResponse> read = (of, asked, answer) ->
-                Choice.answered(of.name, asked.episodeId, answer.getDecision(), OptionalDouble.of(answer.getMean()));
-        return choose(DecisionServiceGrpc.getBestActionMethod(), request, known, question, read, System.nanoTime());
+        return asking.best(question, known(question.policy));
     }
 
     /** Logs what happened in an episode, once it is committed; answers whether the same entry was there before. */
@@ -257,7 +225,7 @@ public class Kedge implements AutoCloseable {
 
     /** Where the breaker stands. */
     public BreakerState breaker() {
-        return breaker.state();
+        return asking.state();
     }
 
     /** Delivers what waits for up to 5 s, then disconnects. */
@@ -281,72 +249,6 @@ public class Kedge implements AutoCloseable {
         }
     }
 
-    /** How an answer becomes a choice; throws CallFailed where it names nothing to serve. */
-    private interface Answer<A> {
-        Choice read(Known known, Question question, A answer);
-    }
-
-    private <Q, A> Choice choose(
-            MethodDescriptor<Q, A> method, Q request, Known known, Question question, Answer<A> read, long started) {
-        CircuitBreaker.Leave leave = breaker.enter();
-        if (leave == null) {
-            return told(fallback(known, question, BREAKER_OPEN), started);
-        }
-        if (leave.isProbe()) {
-            // Nobody waits for the answer of a server that has just failed five times.
-            wire.callAsync(method, request, new Wire.Terms(PROBE_DEADLINE, true))
-                    .thenApply(answer -> read.read(known, question, answer))
-                    .handle((choice, thrown) -> reported(leave, choice, thrown, known, question));
-            return told(fallback(known, question, BREAKER_OPEN), started);
-        }
-        Choice choice = null;
-        Throwable thrown = null;
-        try {
-            choice = read.read(known, question, wire.call(method, request, decideTerms));
-        } catch (RuntimeException failure) {
-            thrown = failure;
-        }
-        return told(reported(leave, choice, thrown, known, question), started);
-    }
-
-    /** Tells the breaker how a call went, and turns a failure into the baseline. */
-    private Choice reported(
-            CircuitBreaker.Leave leave, Choice choice, Throwable thrown, Known known, Question question) {
-        if (thrown == null) {
-            breaker.succeeded(leave);
-            return choice;
-        }
-        CallFailed failure = CallFailed.of(thrown.getCause() == null ? thrown : thrown.getCause());
-        if (Thread.currentThread().isInterrupted() && failure.code().equals("CANCELLED")) {
-            breaker.abandoned(leave);
-        } else if (failure.isTransient()) {
-            breaker.failed(leave);
-        } else {
-            // A server that refuses a request is well; one caller's bad request must not cost the others theirs.
-            breaker.succeeded(leave);
-        }
-        return fallback(known, question, failure.summary());
-    }
-
-    private Choice decidedHere(Question question, Known known) {
-        boolean isFirst = question.token.isEmpty() && !question.continuesEpisode;
-        return isFirst ? local.decide(known.name, question, known.baseline) : null;
-    }
-
-    private Choice answered(Known known, Question question, DecideResponse answer) {
-        return Choice.answered(known.name, question.episodeId, answer, OptionalDouble.empty());
-    }
-
-    private static Choice fallback(Known known, Question question, String failure) {
-        return Choice.fallback(known.name, question.episodeId, known.baseline, failure);
-    }
-
-    private Choice told(Choice choice, long started) {
-        Listener.tell(() ->
-                listener.decided(choice, Duration.ofNanos(System.nanoTime() - started), breaker.state()));
-        return choice;
-    }
-
     /** Looks a policy up; the fake of tests knows every one. */
     Known known(String policy) {
         Known known = baselines.get(policy);
@@ -356,7 +258,8 @@ public class Kedge implements AutoCloseable {
         return known;
     }
 
-    private static String newId() {
+    /** Makes an id that nobody can guess. */
+    static String newId() {
         return UUID.randomUUID().toString().replace("-", "");
     }
 }
