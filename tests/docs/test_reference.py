@@ -19,6 +19,7 @@ from kedge_bandit.adapters.grpc.proposals import ProposalServicer
 from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.status import CODES
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
+from kedge_bandit.adapters.grpc.webhooks import WebhookServicer
 from kedge_bandit.adapters.rest.status import HTTP_STATUS
 from kedge_bandit.adapters.rest.status import Reason as EdgeReason
 from kedge_bandit.adapters.rest.transcode import http_rules
@@ -42,6 +43,7 @@ SERVICERS: dict[str, type] = {
     "TenantService": TenantServicer,
     "ProposalService": ProposalServicer,
     "RampService": RampServicer,
+    "WebhookService": WebhookServicer,
     "ExperimentService": ExperimentServicer,
 }
 LATER = "RPCs that answer UNIMPLEMENTED"

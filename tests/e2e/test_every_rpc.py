@@ -23,6 +23,7 @@ from kedge.bandit.v1 import (
     proposal_service_pb2,
     ramp_service_pb2,
     tenant_service_pb2,
+    webhook_service_pb2,
 )
 from kedge_bandit.adapters.rest.transcode import http_rules
 from tests.fixtures.policies import two_models
@@ -37,6 +38,7 @@ FILES = (
     proposal_service_pb2,
     ramp_service_pb2,
     tenant_service_pb2,
+    webhook_service_pb2,
     experiment_service_pb2,
     answer_service_pb2,
 )
@@ -55,6 +57,7 @@ NAMES = {
     "tenants/*/decisions/*": f"tenants/{TENANT}/decisions/00000000-0000-7000-8000-000000000000",
     "tenants/*/incidents/*": f"tenants/{TENANT}/incidents/none",
     "tenants/*/proposals/*": f"tenants/{TENANT}/proposals/none",
+    "tenants/*/webhooks/*": f"tenants/{TENANT}/webhooks/none",
     "tenants/*/keys/*": f"tenants/{TENANT}/keys/none",
     "tenants/*/experiments/*": f"tenants/{TENANT}/experiments/none",
     "tenants/*": f"tenants/{TENANT}",

@@ -1,5 +1,6 @@
 """The worker gives the next stage when every condition holds, and takes it back when a guardrail is breached."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +19,6 @@ from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.incident import Incident, close
-from kedge_bandit.domain.lifecycle import upsert_arm
 from kedge_bandit.domain.ramp import RampState
 from kedge_bandit.domain.ramp_step import Step
 from tests.bandit.application.ramped_scene import FLOORED, play_turns
@@ -179,11 +179,12 @@ async def test_an_approved_floor_is_taken_at_once_and_named_by_its_proposal(read
 
 
 async def test_an_approved_arm_is_given_more_once_it_is_surely_better(scenes: Scenes) -> None:
-    scene = await scenes(FLOORED)
-    await scene.change(lambda policy, change: upsert_arm(policy, route("fresh"), change))
+    fresh = route("fresh")
+    exploration = replace(FLOORED.exploration, arm_caps={fresh.arm_id: 0.05})
+    scene = await scenes(replace(FLOORED, arms=(*FLOORED.arms, fresh), exploration=exploration))
     async with scene.ledgers.open(scene.tenant) as ledger:
         policy = await ledger.policies.get(SUPPORT)
-        arm_id = route("fresh").arm_id
+        arm_id = fresh.arm_id
         await begin_arm_ramp(ledger, policy, scene.because(), arm_id=arm_id, proposal="tenants/acme/proposals/1")
     await scene.learn()
     await play_turns(scene, 7000, name="first", success={"fresh": 1.0, "small": 0.3})

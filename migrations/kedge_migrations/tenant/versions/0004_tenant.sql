@@ -213,3 +213,29 @@ END $body$;
 REVOKE ALL ON FUNCTION {schema}.check_policy_content() FROM PUBLIC;
 CREATE TRIGGER approved_content BEFORE UPDATE OF spec ON {schema}.policy
     FOR EACH ROW WHEN (NEW.spec IS DISTINCT FROM OLD.spec) EXECUTE FUNCTION {schema}.check_policy_content();
+
+-- Webhooks: who is told of which audited verbs, and what became of each telling. ------------------------------------------
+CREATE TABLE {schema}.webhook (
+    name text PRIMARY KEY,
+    url text NOT NULL,
+    verbs text[] NOT NULL,                      -- "policy.frozen", "proposal.*" or "*"
+    secret text NOT NULL,                       -- shown once, when it is made
+    told bigint NOT NULL,                       -- sequence of the newest audit event that was looked at
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL
+);
+CREATE TABLE {schema}.webhook_delivery (
+    delivery_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    webhook text NOT NULL REFERENCES {schema}.webhook (name) ON DELETE CASCADE,
+    audit_sequence bigint NOT NULL,             -- of the event; 0 for a test
+    state text NOT NULL CHECK (state IN ('PENDING', 'DELIVERED', 'FAILED')),
+    attempts integer NOT NULL DEFAULT 0,
+    create_time timestamptz NOT NULL,           -- retries end a day later
+    due_time timestamptz,                       -- of the next attempt
+    answer text NOT NULL DEFAULT '',            -- to the newest attempt: a status, or why there was none
+    answer_time timestamptz,
+    CHECK ((state = 'PENDING') = (due_time IS NOT NULL))
+);
+CREATE UNIQUE INDEX webhook_delivery_event ON {schema}.webhook_delivery (webhook, audit_sequence) WHERE audit_sequence > 0;
+CREATE INDEX webhook_delivery_due ON {schema}.webhook_delivery (due_time) WHERE due_time IS NOT NULL;
+GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.webhook, {schema}.webhook_delivery TO {role};

@@ -13,6 +13,7 @@ from kedge.bandit.v1 import (
     proposal_service_pb2,
     ramp_service_pb2,
     tenant_service_pb2,
+    webhook_service_pb2,
 )
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
@@ -20,6 +21,7 @@ from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.proposals import ProposalServicer
 from kedge_bandit.adapters.grpc.ramps import RampServicer
 from kedge_bandit.adapters.grpc.tenants import TenantServicer
+from kedge_bandit.adapters.grpc.webhooks import WebhookServicer
 from kedge_bandit.adapters.postgres.erasure import PostgresEraser
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.isolation import PostgresWalls
@@ -49,6 +51,7 @@ from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.application.retain import Seals
 from kedge_bandit.application.verify_isolation import VerifyIsolation
+from kedge_bandit.application.webhooks import Allowed, SetUpWebhooks
 
 
 def administration(
@@ -59,6 +62,7 @@ def administration(
     clock: Clock,
     override: Override,
     seals: Seals,
+    allowed: Allowed,
 ) -> Sequence[tuple[ServiceDescriptor, object]]:
     """Make the servicers that configure and govern; `override` restricts this replica from outside the database."""
     registry = PostgresTenants(engine)
@@ -74,6 +78,7 @@ def administration(
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers, seals),
     )
+    hooks = SetUpWebhooks(ledgers, clock, allowed, secrets.token_bytes)
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
     governance = _governance(ledgers, keyring, clock, levels)
@@ -83,6 +88,7 @@ def administration(
         (governance_service_pb2.DESCRIPTOR.services_by_name["GovernanceService"], governance),
         (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], _proposals(ledgers, keyring, clock)),
         (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], ramps),
+        (webhook_service_pb2.DESCRIPTOR.services_by_name["WebhookService"], WebhookServicer(keyring, hooks)),
         (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
     )
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "files:export",
     "ramp": "ramps:ramps",
     "incident": "incidents:incidents",
+    "webhook": "webhooks:webhooks",
     "decide": "decisions:decide",
     "explain": "decisions:explain",
     "freeze": "govern:freeze",

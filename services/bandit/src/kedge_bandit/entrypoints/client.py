@@ -18,6 +18,7 @@ from kedge.bandit.v1 import (
     proposal_service_pb2_grpc,
     ramp_service_pb2_grpc,
     tenant_service_pb2_grpc,
+    webhook_service_pb2_grpc,
 )
 
 OPERATOR_KEY_FILE = "operator.key"
@@ -101,6 +102,7 @@ class Client:
     governance: Any
     tenants: Any
     ramps: Any
+    webhooks: Any
     proposals: Any
     holdout: Any
 
@@ -132,6 +134,7 @@ def connected(settings: ClientSettings | None = None) -> Iterator[Client]:
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
             ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
+            webhooks=webhook_service_pb2_grpc.WebhookServiceStub(channel),
             proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
             holdout=holdout_service_pb2_grpc.HoldoutServiceStub(channel),
         )

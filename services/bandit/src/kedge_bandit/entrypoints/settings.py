@@ -36,6 +36,7 @@ class Settings(BaseSettings):
         console_client_id, console_client_secret: of the console at `jwt_issuer`, for sign-on; empty: there is none.
         gate_port: of the holdout's gRPC service, in the gate process; 0: there is no gate.
         gate_database_url: the gate's own login, `kedge_gate`; of the embedded database it is made.
+        webhook_hosts: that webhooks may name, separated by commas; `*`: any. The demo profile adds this machine.
         gate_hosts: beside this machine that answerers and judges may name, separated by commas; `*`: any.
         metrics_port, worker_metrics_port, gate_metrics_port: of /metrics; 0 turns it off. The servers' are counted up
             like `port`.
@@ -69,6 +70,7 @@ class Settings(BaseSettings):
     gate_port: int = Field(default=50053, ge=0, le=65535)
     gate_database_url: str = Field(default="", repr=False)
     gate_hosts: str = ""
+    webhook_hosts: str = ""
     metrics_port: int = Field(default=9464, ge=0, le=65535)
     worker_metrics_port: int = Field(default=9463, ge=0, le=65535)
     gate_metrics_port: int = Field(default=9462, ge=0, le=65535)

@@ -45,6 +45,7 @@ from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.doors import keyring_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.webhook_hosts import allowed_of
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
             clock=clock,
             override=override,
             seals=HmacSeals(keys),
+            allowed=allowed_of(settings),
         ),
     )
     return replica

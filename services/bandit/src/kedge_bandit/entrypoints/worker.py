@@ -32,7 +32,9 @@ async def work(settings: Settings, url: str) -> None:
         serve_metrics(settings, settings.worker_metrics_port, worker.rounds.metrics.registry)
     log.info("worker.ready")
     say_ready()
-    beside = [asyncio.create_task(one.run()) for one in (worker.anchoring, worker.ramping, worker.attending)]
+    beside = [
+        asyncio.create_task(one.run()) for one in (worker.anchoring, worker.ramping, worker.attending, worker.telling)
+    ]
     if worker.flags is not None:
         beside.append(asyncio.create_task(worker.flags.run()))
     try:
@@ -41,6 +43,7 @@ async def work(settings: Settings, url: str) -> None:
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
+        await worker.telling.close()
         await worker.passes.close()
         await worker.engine.dispose()
     log.info("worker.stopped")

@@ -36,6 +36,7 @@ class WorkerMetrics:
     _not_anchored: Counter = field(init=False)
     _proposals: Gauge = field(init=False)
     _ramps: Counter = field(init=False)
+    _messages: Counter = field(init=False)
 
     def __post_init__(self) -> None:
         """Register every series."""
@@ -76,6 +77,12 @@ class WorkerMetrics:
             "kedge_audit_anchor_failures", "Times that anchors could not be written", registry=registry
         )
 
+        self._messages = Counter(
+            "kedge_webhook_attempts",
+            "Attempts to send messages, by their state after it",
+            ("state",),
+            registry=registry,
+        )
         self._ramps = Counter("kedge_ramp_steps", "Steps that the service took by itself", ("step",), registry=registry)
         self._proposals = Gauge(
             "kedge_proposals", "Proposals that are not over, by state", (*tenant, "state"), registry=registry
@@ -125,3 +132,7 @@ class WorkerMetrics:
         self._proposals.clear()
         for (tenant, state), number in counts.items():
             self._proposals.labels(tenant, state).set(number)
+
+    def told(self, state: str) -> None:
+        """Record an attempt to send a message, by the message's state after it."""
+        self._messages.labels(state).inc()

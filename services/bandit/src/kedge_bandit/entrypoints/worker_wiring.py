@@ -10,6 +10,7 @@ from kedge_bandit.adapters.flags.watch import FlagWatch
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
+from kedge_bandit.adapters.webhook_post import new_client
 from kedge_bandit.application.attend_proposals import AttendProposals
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.step_ramps import StepRamps
@@ -22,6 +23,8 @@ from kedge_bandit.entrypoints.ramping import Ramping
 from kedge_bandit.entrypoints.retention import LocalClock, let_all_months_go
 from kedge_bandit.entrypoints.rounds import Rounds
 from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.telling import Telling
+from kedge_bandit.entrypoints.webhook_hosts import allowed_of
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 
@@ -36,6 +39,7 @@ class Worker:
     anchoring: Anchoring
     ramping: Ramping
     attending: Attending
+    telling: Telling
 
 
 def build_worker(settings: Settings, url: str) -> Worker:
@@ -71,4 +75,12 @@ def build_worker(settings: Settings, url: str) -> Worker:
     )
     attend = AttendProposals(PostgresLedgers(engine), LocalClock())
     attending = Attending(engine=engine, attend=attend, metrics=metrics)
-    return Worker(engine, passes, rounds, flags, anchoring, ramping, attending)
+    telling = Telling(
+        engine=engine_of(url, size=2),
+        client=new_client(),
+        allowed=allowed_of(settings),
+        tenants=tenants,
+        connect=connector(url),
+        told=metrics.told,
+    )
+    return Worker(engine, passes, rounds, flags, anchoring, ramping, attending, telling)

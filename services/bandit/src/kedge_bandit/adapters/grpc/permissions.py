@@ -53,6 +53,10 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
         Permission.APPROVE: "AdvanceRamp",
         Permission.FREEZE: "PauseRamp AbortRamp",
     },
+    "WebhookService": {
+        Permission.CONFIGURE: "PutWebhook DeleteWebhook TestWebhook RedeliverWebhook",
+        Permission.READ: "ListWebhooks ListDeliveries",
+    },
     "ExperimentService": {
         Permission.CONFIGURE: "CreateExperiment EndExperiment",
         Permission.READ: "GetExperiment",

@@ -480,6 +480,32 @@ incident = Table(
     _time("close_time"),
     schema=TENANT,
 )
+webhook = Table(
+    "webhook",
+    _metadata,
+    _text("name"),
+    _text("url"),
+    Column("verbs", ARRAY(Text)),
+    _text("secret"),
+    _big("told"),
+    _time("create_time"),
+    _time("update_time"),
+    schema=TENANT,
+)
+webhook_delivery = Table(
+    "webhook_delivery",
+    _metadata,
+    _big("delivery_id"),
+    _text("webhook"),
+    _big("audit_sequence"),
+    _text("state"),
+    Column("attempts", Integer),
+    _time("create_time"),
+    _time("due_time"),
+    _text("answer"),
+    _time("answer_time"),
+    schema=TENANT,
+)
 audit_event = Table(
     "audit_event",
     _metadata,
