@@ -1,11 +1,11 @@
 """Train the routing networks, five seeds a profile, and ship the one of each that is best on dev with its lineage.
 
-    python -m brief_routing_env.train                    both profiles, some three minutes of one core
+    python -m brief_routing_env.train                    both profiles, some two minutes of one core
     python -m brief_routing_env.train --profile compat   one of them
 
-Every seed's figures on dev go to data/training.json, the good ones and the bad ones; a run's last network is the one
-that counts, so that nothing is chosen along the way. The same command gives the same weights on the same numpy and
-processor.
+Every seed's figures on dev go to data/training.json, the good ones and the bad ones, and those of a control whose steps
+learned from each other's advantages. A run's last network is the one that counts, so that nothing is chosen along the
+way. The same command gives the same weights on the same numpy and processor.
 """
 
 import argparse
@@ -153,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text = document(network, profile, lineage_of(replace(RECIPES[profile], seed=best.seed), best))
         (chosen.out / FOLDER / file_name(profile)).write_text(text, encoding="utf-8")
         outcomes = [outcome for _, outcome in runs]
+        _, control = run(replace(RECIPES[profile], seed=SEEDS[0], shuffled=True))
         found[str(profile)] = figures(outcomes)
+        found[f"{profile}, control"] = figures([control])
         least = MARKS[profile]
         reached &= all(got >= asked for one in outcomes for got, asked in zip(one.hard, least, strict=True))
     kept.parent.mkdir(parents=True, exist_ok=True)

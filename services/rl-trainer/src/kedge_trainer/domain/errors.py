@@ -8,6 +8,7 @@ TrainerError
 ├── SeedOutOfSplit
 ├── SplitTooSmall
 ├── TaskForTesting
+├── NoHeadline
 ├── NotInstalled
 ├── CannotServe
 ├── CannotWrite
@@ -86,6 +87,16 @@ class TaskForTesting(TrainerError):
     def __init__(self, task: str) -> None:
         self.task = task
         super().__init__(f"task {task} is for testing alone; play it by `evaluate` or `infer` on --split test")
+
+
+class NoHeadline(TrainerError):
+    """The environment names no table that it is known by."""
+
+    reason = "NO_HEADLINE"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} has no headline; use `evaluate` with the policies and tasks that you want")
 
 
 class NotInstalled(TrainerError):

@@ -1,9 +1,8 @@
-"""`kedge-trainer envs`: list, describe, evaluate, play, serve and infer, for whatever is registered."""
+"""`kedge-trainer envs`: list, describe, evaluate, headline, play, serve and infer, for whatever is registered."""
 
 import json
 import sys
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -17,19 +16,19 @@ from kedge_trainer.adapters.server_process import become_server
 from kedge_trainer.application.evaluate import HELD_OUT, Evaluation, allow, evaluate, seeds_of
 from kedge_trainer.application.infer import SUCCESS, Move, infer
 from kedge_trainer.application.ports import Ground
-from kedge_trainer.domain.errors import CannotWrite, NotInstalled, UnknownTask
+from kedge_trainer.domain.errors import CannotWrite, UnknownTask
 from kedge_trainer.domain.splits import TrainingSplit, seed_of
 from kedge_trainer.entrypoints import show
+from kedge_trainer.entrypoints.headlines import RESULTS, figures, show_headline
 from kedge_trainer.entrypoints.playing import play_in_terminal
 from kedge_trainer.entrypoints.settings import model_from_environment
 
 envs = typer.Typer(no_args_is_help=True, help="Environments: verified training grounds.")
+envs.command("headline")(show_headline)
 
 Name = Annotated[str, typer.Argument(help="an environment of `envs list`")]
 Task = Annotated[str | None, typer.Option(help="a task of the environment; the first unless told")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
-
-RESULTS = Path("build/envs-results")
 
 
 def _task(ground: Ground, asked: str | None) -> str:
@@ -101,7 +100,7 @@ def evaluate_policies(
 ) -> None:
     """Measure policies on held-out seeds: means with 95 % intervals, written as JSON."""
     ground = load(name)
-    chosen_task, figures = _task(ground, task), _figures() if plot else None
+    chosen_task, drawing = _task(ground, task), figures() if plot else None
     found: list[Evaluation] = []
     for one in policy or ["random", ground.ORACLE]:
         measure = partial(
@@ -113,7 +112,7 @@ def evaluate_policies(
             continue
         with session(url) as remote:
             found.append(measure(start=remote.start))
-    written = _write(found, out, figures)
+    written = _write(found, out, drawing)
     if as_document:
         show.print_json([as_json(one) for one in found])
         return
@@ -121,14 +120,7 @@ def evaluate_policies(
     show.out.print(f"written: {', '.join(map(str, written))}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _figures() -> ModuleType:
-    try:
-        return import_module("kedge_trainer.adapters.figures")
-    except ModuleNotFoundError as missing:
-        raise NotInstalled(str(missing.name), "install kedge-trainer[plot], or leave out --plot") from missing
-
-
-def _write(found: list[Evaluation], out: Path | None, figures: ModuleType | None) -> list[Path]:
+def _write(found: list[Evaluation], out: Path | None, drawing: ModuleType | None) -> list[Path]:
     """Write what was found; figures of an earlier run under our own name go, since they would show other numbers."""
     first = found[0]
     stem = out or RESULTS / f"{first.environment}-{first.task}-{first.split}"
@@ -136,7 +128,7 @@ def _write(found: list[Evaluation], out: Path | None, figures: ModuleType | None
         if out is None:
             for drawn in (Path(f"{stem}.png"), Path(f"{stem}.svg")):
                 drawn.unlink(missing_ok=True)
-        return [write_json(found, stem), *(figures.draw(found, stem) if figures else [])]
+        return [write_json(found, stem), *(drawing.draw(found, stem) if drawing else [])]
     except OSError as failure:
         raise CannotWrite(failure.filename or stem, failure.strerror or str(failure)) from failure
 
