@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.candidate import Candidate, ProposalKind, actions_compared
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.consent import served
+from kedge_bandit.domain.consent import served, what_needs_consent
 from kedge_bandit.domain.dimension import Arm, Dimension
-from kedge_bandit.domain.errors import IllegalTransition, InvalidValue
+from kedge_bandit.domain.errors import IllegalTransition, InvalidPolicy, InvalidValue
 from kedge_bandit.domain.gate import Difference, GateResult, Inconclusive, Verdict
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
-from kedge_bandit.domain.lifecycle import create
+from kedge_bandit.domain.lifecycle import create, upsert_arm
 from kedge_bandit.domain.policy import PolicySpec
 from kedge_bandit.domain.principal import Person
 from kedge_bandit.domain.promotion import demote, promote
@@ -41,6 +41,8 @@ from kedge_bandit.domain.proposal_errors import SecondPersonRequired
 from kedge_bandit.domain.proposal_state import FORCEABLE, NEXT, ProposalState
 from kedge_bandit.domain.reward_spec import RewardSpec
 
+COLLIDING = (3884054, 26312800)
+"""Found by a search of half a minute: the 12 digits in an arm id are 48 bits."""
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ALICE, BOB = Person("https://login.example", "alice"), Person("https://login.example", "bob")
 PROMPT, ROUTE = Dimension.PROMPT_VARIANT, Dimension.MODEL_ROUTE
@@ -206,6 +208,16 @@ def test_going_back_serves_what_was_served(candidate: Candidate) -> None:
     assert {served(one) for one in back.arms if not one.retired} == {served(one) for one in SPEC.arms}
     assert (back.baseline, back.half_life, back.exploration.floor) == (SPEC.baseline, SPEC.half_life, 0.8)
     assert demote(moved[0], candidate, SPEC, change()) is None
+
+
+def test_two_texts_with_one_arm_id_are_two_contents() -> None:
+    first, second = (Arm(dimension=PROMPT, name="steps", content=f"Answer {number}.") for number in COLLIDING)
+    assert first.arm_id == second.arm_id
+    spec = replace(SPEC, arms=(*SPEC.arms[:2], first))
+    assert what_needs_consent(spec, replace(spec, arms=(*SPEC.arms[:2], second))) == ("new content of arm steps",)
+    policy, _ = create(PolicyName("support"), spec, change())
+    with pytest.raises(InvalidPolicy, match="same first 12 digits"):
+        upsert_arm(policy, second, change())
 
 
 def test_a_candidate_is_of_its_kind() -> None:

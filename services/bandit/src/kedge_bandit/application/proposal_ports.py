@@ -13,6 +13,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.principal import Person
 from kedge_bandit.domain.proposal import Proposal, ProposalId
 from kedge_bandit.domain.proposal_state import ProposalState
+from kedge_bandit.domain.published import Allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ class Proposals(Protocol):
 
     async def awaiting_gate(self) -> Sequence[Proposal]:
         """Read those that the gate is to run, oldest first."""
+
+    async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
+        """Read the newest allocations of buckets, that of buckets without one of their own first."""
 
     async def steps(self, proposal: ProposalId) -> Sequence[StepTaken]:
         """Read a proposal's way, oldest first."""

@@ -8,13 +8,25 @@ from typing import Final
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import Comment, ProposingLedgers, StepTaken, Wanted, Window
+from kedge_bandit.domain.audit import KEDGE
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.errors import BatchTooLarge, InvalidValue
+from kedge_bandit.domain.errors import (
+    BatchTooLarge,
+    ExplorationRefused,
+    IllegalTransition,
+    InvalidPolicy,
+    InvalidValue,
+)
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.preview import Preview, preview
+from kedge_bandit.domain.promotion import promote
 from kedge_bandit.domain.proposal import Proposal, ProposalId
+from kedge_bandit.domain.proposal_state import OPEN
+from kedge_bandit.domain.published import Allocation
 
 MAX_WINDOWS: Final = 100
+MAX_PREVIEWS: Final = 50
 _PAGE: Final = 500
 
 
@@ -26,6 +38,7 @@ class Told:
     policy: Policy
     steps: Sequence[StepTaken]
     comments: Sequence[Comment]
+    previews: Sequence[Preview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +52,14 @@ class ReadProposals:
         """Read one. Raises ProposalNotFound."""
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
+            policy = await ledger.policies.get(found.policy)
+            allocations = await ledger.proposals.allocations(found.policy, limit=MAX_PREVIEWS)
             return Told(
                 found,
-                await ledger.policies.get(found.policy),
+                policy,
                 await ledger.proposals.steps(proposal),
                 await ledger.notes.comments(proposal),
+                _previews(found, policy, allocations),
             )
 
     async def page(
@@ -66,6 +82,18 @@ class ReadProposals:
                     yield found
             if len(stepped) < _PAGE:
                 await asyncio.sleep(self.pause_seconds)
+
+
+def _previews(found: Proposal, policy: Policy, allocations: Sequence[Allocation]) -> Sequence[Preview]:
+    """Preview what a proposal that is not decided would change; nothing where it could not be served."""
+    if found.state not in OPEN:
+        return ()
+    would = Change(tenant=TenantId(""), actor=KEDGE, because="a preview", at=found.update_time)
+    try:
+        spec = promote(policy, found.candidate, would)[0].spec
+    except (IllegalTransition, InvalidPolicy, ExplorationRefused):
+        return ()
+    return [preview(allocation, spec) for allocation in allocations]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kedge_bandit.adapters.grpc.wire_proposal import (
     comment_message,
     parse_proposal,
     policy_within,
+    preview_message,
     proposal_message,
     scores_of,
     step_message,
@@ -87,6 +88,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         message = _shown(tenant, told.proposal, caller)
         message.steps.extend(step_message(step) for step in told.steps)
         message.comments.extend(comment_message(comment) for comment in told.comments)
+        message.previews.extend(preview_message(one) for one in told.previews)
         return pb.GetProposalResponse(proposal=message)
 
     @answering

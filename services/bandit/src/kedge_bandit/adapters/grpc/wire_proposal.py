@@ -17,6 +17,7 @@ from kedge_bandit.domain.gate import Difference, GateResult
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy, tenant_id, text_id
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy, PolicySpec
+from kedge_bandit.domain.preview import Preview
 from kedge_bandit.domain.principal import Person
 from kedge_bandit.domain.proposal import Proposal, ProposalId, proposal_name
 from kedge_bandit.domain.proposal_state import ProposalState
@@ -208,6 +209,13 @@ def step_message(step: StepTaken) -> pb.ProposalStep:
     """Put a step on the wire."""
     return pb.ProposalStep(
         state=STATE[step.state], actor=step.actor, because=step.because, step_time=timestamp(step.time)
+    )
+
+
+def preview_message(preview: Preview) -> pb.AllocationPreview:
+    """Put a preview on the wire."""
+    return pb.AllocationPreview(
+        bucket=preview.bucket or "*", action_keys=preview.actions, before=preview.before, after=preview.after
     )
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
+from kedge_bandit.adapters.postgres.decisions import allocation_of
 from kedge_bandit.adapters.postgres.proposal_rows import FIXED, proposal_of, row_of
 from kedge_bandit.application.proposal_ports import StepTaken, Wanted
 from kedge_bandit.domain.audit import AuditEvent
@@ -18,6 +19,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.proposal import Proposal, ProposalId
 from kedge_bandit.domain.proposal_errors import ProposalChanged, ProposalNotFound, SecondPersonRequired
 from kedge_bandit.domain.proposal_state import ProposalState
+from kedge_bandit.domain.published import Allocation
 
 _P: Final = tables.proposal.c
 _STEP: Final = tables.proposal_step.c
@@ -111,6 +113,14 @@ class PostgresProposals:
         """Read those that the gate is to run, oldest first."""
         asked = _ALL.where(_P.state == ProposalState.GATE_RUNNING.value).order_by(_P.audit_sequence)
         return [proposal_of(row) for row in await self._connection.execute(asked)]
+
+    async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
+        """Read the newest allocations of buckets, that of buckets without one of their own first."""
+        row, bucket = tables.allocation.c, tables.bucket_state.c
+        versions = select(bucket.allocation_version).where(bucket.policy == policy, bucket.allocation_version > 0)
+        newest = versions.order_by(bucket.bucket).limit(limit)
+        asked = select(tables.allocation).where(row.policy == policy, row.allocation_version.in_(newest))
+        return [allocation_of(found) for found in await self._connection.execute(asked.order_by(row.bucket))]
 
     async def steps(self, proposal: ProposalId) -> Sequence[StepTaken]:
         """Read a proposal's way, oldest first."""
