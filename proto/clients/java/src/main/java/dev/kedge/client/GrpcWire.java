@@ -9,7 +9,6 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCalls;
-import io.grpc.stub.ClientResponseObserver;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
@@ -79,7 +78,7 @@ final class GrpcWire implements Wire {
     public <Q, A> Runnable stream(MethodDescriptor<Q, A> method, Q request, StreamObserver<A> hearer) {
         replicas.wake();
         ClientCall<Q, A> call = channel.newCall(method, CallOptions.DEFAULT.withWaitForReady());
-        ClientCalls.asyncServerStreamingCall(call, request, new Translated<Q, A>(hearer));
+        ClientCalls.asyncServerStreamingCall(call, request, new Translated<>(hearer));
         return () -> call.cancel("no longer needed", null);
     }
 
@@ -87,7 +86,7 @@ final class GrpcWire implements Wire {
     public <Q, A> StreamObserver<Q> converse(MethodDescriptor<Q, A> method, StreamObserver<A> hearer) {
         replicas.wake();
         ClientCall<Q, A> call = channel.newCall(method, CallOptions.DEFAULT);
-        return ClientCalls.asyncBidiStreamingCall(call, new Translated<Q, A>(hearer));
+        return ClientCalls.asyncBidiStreamingCall(call, new Translated<>(hearer));
     }
 
     @Override
@@ -126,16 +125,11 @@ final class GrpcWire implements Wire {
     }
 
     /** Passes a stream on with its end translated. */
-    private final class Translated<Q, A> implements ClientResponseObserver<Q, A> {
+    private final class Translated<A> implements StreamObserver<A> {
         private final StreamObserver<A> hearer;
 
         Translated(StreamObserver<A> hearer) {
             this.hearer = hearer;
-        }
-
-        @Override
-        public void beforeStart(io.grpc.stub.ClientCallStreamObserver<Q> requests) {
-            // The requests' own flow control is the caller's matter.
         }
 
         @Override

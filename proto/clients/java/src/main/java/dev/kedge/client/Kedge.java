@@ -215,7 +215,7 @@ public class Kedge implements AutoCloseable {
     /** Connects ahead of the first decision, whose short deadline would otherwise include it, and waits for vectors. */
     public boolean ready(Duration timeout) {
         long deadline = System.nanoTime() + timeout.toNanos();
-        return wire.ready(timeout) && local.ready(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
+        return wire.ready(timeout) && local.ready(until(deadline));
     }
 
     /** Decisions made in this process that are not reported yet; at most 20,000, what comes on top is dropped. */
@@ -239,10 +239,11 @@ public class Kedge implements AutoCloseable {
      * delivered nor kept in a spool.
      */
     public List<MessageLite> close(Duration timeout) {
+        long deadline = System.nanoTime() + timeout.toNanos();
         try {
             local.close(timeout);
-            var left = new ArrayList<MessageLite>(outcomes.close(timeout));
-            left.addAll(episodes.close(timeout));
+            var left = new ArrayList<MessageLite>(outcomes.close(until(deadline)));
+            left.addAll(episodes.close(until(deadline)));
             return left;
         } finally {
             wire.close();
@@ -256,6 +257,10 @@ public class Kedge implements AutoCloseable {
             throw new IllegalArgumentException("policy " + policy + " has no baseline here; add it to the builder");
         }
         return known;
+    }
+
+    private static Duration until(long deadline) {
+        return Duration.ofNanos(Math.max(0, deadline - System.nanoTime()));
     }
 
     /** Makes an id that nobody can guess. */
