@@ -8,7 +8,7 @@ from brief_routing_env.baselines import policy
 from brief_routing_env.episode import VETO, Episode
 from brief_routing_env.ground import start, switches
 from brief_routing_env.scenarios import NAMES, PLAIN, case_of
-from brief_routing_env.tasks import AUDIT, QUESTIONS, TASKS
+from brief_routing_env.tasks import AUDIT, QUESTIONS, TASKS, Expert
 from brief_routing_env.train import play_out
 from brief_routing_env.world import Event
 from tests.envs.brief.play import CLOSE, DEV, EVERYBODY, action, graded, honest_or_not, played
@@ -146,6 +146,18 @@ def test_a_question_is_answered_once_and_only_about_a_report() -> None:
     assert turns[-1].event is Event.REFUSED
 
 
+def test_a_question_is_answered_again_on_other_inputs_and_paid_once() -> None:
+    seed = honest_or_not(lied=True)
+    question = "ask finance downside_case"
+    exposed = ("ask finance reconcile_revenue", "ask analyst recheck_duplicates", "finance")
+    episode, turns = played(AUDIT, "analyst", "finance", question, *exposed, question, seed=seed)
+    assert (turns[2].event, turns[-1].event) == (Event.ANSWERED_BESIDE, Event.ANSWERED_BESIDE)
+    assert list(episode.world.reports[Expert.FINANCE].sections) == ["downside_case"]
+    twice = ("analyst", "ask analyst recheck_prices", "finance", question, "ask analyst recheck_duplicates", "finance")
+    _, turns = played("hard_brief", *twice, question, question)
+    assert sum(turn.signals["shaping"] for turn in turns if turn.event is Event.ANSWERED) == 0.02
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_question_changes_the_report_that_it_is_put_to(name: str) -> None:
     case = case_of(name, DEV)
@@ -163,7 +175,7 @@ def test_a_citation_of_another_tenants_memory_is_a_veto_wherever_it_stands(field
     quoted = "memory:harbour/sop/finance-forecasting.md#chunk0"
     for tenant, breach in (("default", VETO), ("harbour", None)):
         episode = Episode(case_of("hard_brief-rag", DEV, tenant=tenant))
-        turn = episode.step({"action_type": "noop", field: f"as {quoted} says"})
+        turn = episode.step({"action_type": "noop", field: f"{'as is known, ' * 40} {quoted.title()} says"})
         assert turn.veto == breach
         assert episode.metrics()["breaches"] == (breach is not None)
 

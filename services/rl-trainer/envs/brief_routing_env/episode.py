@@ -69,9 +69,9 @@ class Episode:
         if self.over:
             return self._turn(Event.REFUSED, {}, None)
         move = read_move(action)
-        written = json.dumps(spelled(action))
-        self._history.append(written)
-        breach = foreign(written, self.world.case.switches.tenant)
+        self._history.append(json.dumps(spelled(action)))
+        texts = " ".join(value for value in action.values() if isinstance(value, str))
+        breach = foreign(texts, self.world.case.switches.tenant)
         self._breaches += breach is not None
         return self._play(move, VETO if breach else None)
 

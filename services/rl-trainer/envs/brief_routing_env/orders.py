@@ -134,13 +134,15 @@ def _apart(rows: Ints, price: Floats, category: Ints, quantity: Ints) -> float:
 
 
 def _medians(price: Floats, category: Ints) -> Floats:
-    return np.array([np.median(price[category == one]) for one in range(len(CATEGORIES))])
+    """Give each category's median; sorting a dozen prices takes a tenth of what numpy's median does."""
+    ordered = (np.sort(price[category == one]) for one in range(len(CATEGORIES)))
+    return np.array([(one[(len(one) - 1) // 2] + one[len(one) // 2]) / 2 for one in ordered])
 
 
 def _doubled(rng: np.random.Generator, task: Task, revenue: Floats, missing: Ints) -> Ints:
     """Pick the rows that are in the file twice; where they are many, they come to a share of revenue worth hiding."""
     count = task.faults.duplicates
-    drawn = _candidates(rng, np.setdiff1d(np.arange(len(revenue)), missing), count)
+    drawn = _candidates(rng, np.delete(np.arange(len(revenue)), missing), count)
     if count < MANY:
         drawn = drawn[:1]
     share = revenue[drawn].sum(axis=1) / revenue.sum()

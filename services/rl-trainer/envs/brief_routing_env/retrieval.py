@@ -24,7 +24,7 @@ FOUND: Final = 2
 SNIPPET: Final = 280
 PREFIX: Final = "memory:"
 _TOKEN: Final = re.compile(r"[a-z][a-z0-9_-]+")
-_CITED: Final = re.compile(r"memory:([\w-]+)/[\w/.#-]*")
+_CITED: Final = re.compile(r"memory:([\w-]+)/[\w/.#-]*", re.IGNORECASE)
 _MONTHS: Final = {"two": 2, "three": 3, "four": 4, "six": 6}
 
 
@@ -136,7 +136,8 @@ def foreign(text: str, tenant: str) -> str | None:
     'memory:harbour/sop/finance-forecasting.md#chunk0'
     >>> foreign("see memory:default/sop/finance-forecasting.md#chunk0", "default")
     """
-    return next((found.group() for found in _CITED.finditer(text) if found.group(1) != tenant), None)
+    cited = _CITED.finditer(text)
+    return next((found.group() for found in cited if found.group(1).lower() != tenant.lower()), None)
 
 
 @cache

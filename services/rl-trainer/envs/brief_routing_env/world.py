@@ -144,22 +144,25 @@ def _act(world: World, move: Move | None) -> tuple[World, Event, str]:
 
 
 def _consult(world: World, expert: Expert) -> tuple[World, Event]:
-    """Have an expert report; the report replaces the one before."""
+    """Have an expert report; the report replaces the one before, and answers given on other inputs go with it."""
     report, cleaning = report_of(world, expert)
     before = world.held.get(expert)
     on = tuple((one, world.held[one].version) for one in world.held if one in inputs(expert))
     event, repeats = _rated(world, expert, report, on)
-    said = before is not None and _same(before.report, report)
-    if before is not None and not event.value.startswith("a report on changed"):
+    asked = world.asked
+    if before is not None and event in (Event.REPEATED, Event.REPEATED_AGAIN):
         report = replace(report, sections=before.report.sections)
-    held = Held(
-        report=report, version=(before.version if before else 0) + (not said), built_on=on, repeats=repeats
-    )  # fmt: skip
+    else:
+        asked -= set(QUESTIONS[expert])
+    said = before is not None and _same(before.report, report)
+    version = (before.version if before else 0) + (not said)
+    held = Held(report=report, version=version, built_on=on, repeats=repeats)
     after = replace(
         world,
         held=MappingProxyType({**world.held, expert: held}),
         cleaning=cleaning,
         credited=world.credited | ({expert} if event in (Event.FIRST, Event.EXTRA) else set()),
+        asked=asked,
         reported_at=world.reported_at if said else world.steps,
     )
     return after, event
