@@ -97,7 +97,29 @@ def test_a_tenants_own_calls_are_played_by_its_rubric(tmp_path: Path) -> None:
     assert (breach.severity, episode.world.total) == (Severity.MEDIUM, 62)
     play(episode, moves.chunk(0, 3), moves.flag(breach.policy, "medium", 2), moves.submit(passed=False))
     assert episode.grade() == pytest.approx(0.82 + 0.2 * 48 / 62, abs=0.001)
-    assert "Joan" not in json.dumps(episode.observe())
+    told = json.dumps(episode.observe())
+    assert not any(hidden in told for hidden in ("Joan", "A-17"))
+
+
+def test_a_long_call_can_be_read_to_its_end(tmp_path: Path) -> None:
+    said = [
+        {
+            "speaker": ("agent", "customer")[place % 2],
+            "start": 2 * place,
+            "end": 2 * place + 1,
+            "text": "We record this.",
+        }
+        for place in range(400)
+    ]
+    episode = Tenant.load(folder(tmp_path, "acme", RUBRIC, {**LINE, "turns": said, "labels": []})).start("own", 0)
+    play(episode, *(moves.chunk(first, first + 4) for first in range(0, 400, 5)), moves.submit(passed=True))
+    assert len(episode.world.shown) == 400
+    assert episode.grade() == pytest.approx(0.8 + 0.2 * 50 / 1250, abs=0.001)
+
+
+def test_a_tenants_rubric_goes_with_the_originals_rules_too(tmp_path: Path) -> None:
+    tenant = Tenant.load(folder(tmp_path, "strict", STRICT))
+    assert (tenant.start("compat", 0).world.profile, tenant.start("base", 0).world.profile) == ("compat", "v2")
 
 
 def test_a_call_of_another_tenant_is_refused(tmp_path: Path) -> None:
@@ -132,6 +154,8 @@ def test_own_calls_without_a_file_of_them_are_refused(tmp_path: Path) -> None:
         RUBRIC.replace("high = 0.10", "high = -0.10"),
         RUBRIC.replace("fixed = 50", "fixed = -1"),
         RUBRIC.replace('severity = "low"', 'severity = "tiny"'),
+        RUBRIC.replace("low = 1 }", "low = nan }"),
+        RUBRIC.replace("pii_exposure_risk", "failed_escalation"),
         RUBRIC[: RUBRIC.index("[[policy]]")],
     ],
 )
@@ -148,6 +172,8 @@ def test_a_rubric_that_cannot_be_played_by_is_refused(broken: str) -> None:
         {"labels": [{"type": "pii_exposure_risk", "span": [9]}]},
         {"labels": [{"type": "pii_exposure_risk", "span": []}]},
         {"secret": 1},
+        {"moods": [{"turn": 4, "mood": "angry"}]},
+        {"turns": [{"speaker": "agent", "start": 3, "end": 2, "text": "Hm."}], "labels": []},
     ],
 )
 def test_a_call_that_cannot_be_played_is_refused_by_name(tmp_path: Path, changed: dict[str, object]) -> None:

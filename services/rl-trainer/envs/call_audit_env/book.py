@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Self, TypedDict, cast
 
@@ -92,9 +93,9 @@ class Book:
     def __post_init__(self) -> None:
         if not self.policies:
             raise UnusableRubric(f"{self.name}: a rubric needs a policy")
-        if set(self.weights) != set(Severity) or min(self.weights.values()) <= 0:
+        if set(self.weights) != set(Severity) or not all(0 < one < inf for one in self.weights.values()):
             raise UnusableRubric(f"{self.name}: weights are positive, one for each of {', '.join(Severity)}")
-        if set(self.penalties) != set(Severity) or min(self.penalties.values()) < 0:
+        if set(self.penalties) != set(Severity) or not all(0 <= one < inf for one in self.penalties.values()):
             raise UnusableRubric(f"{self.name}: penalties are not negative, one for each of {', '.join(Severity)}")
         if not 0 < self.cap < 1:
             raise UnusableRubric(f"{self.name}: the cap lies between 0 and 1, not {self.cap}")
@@ -114,6 +115,8 @@ class Book:
         """
         try:
             found = tomllib.loads(text)
+            if len({one["name"] for one in found["policy"]}) < len(found["policy"]):
+                raise UnusableRubric("a policy stands in the rubric once")
             return cls(
                 name=str(found["name"]),
                 policies={one["name"]: _policy(one) for one in found["policy"]},

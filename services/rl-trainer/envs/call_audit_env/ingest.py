@@ -52,6 +52,8 @@ def redacted(record: Record) -> Record:
             "turns": said,
             "summary": clean(record.summary),
             "reason": clean(record.reason),
+            "source": clean(record.source),
+            "moods": [one.model_copy(update={"mood": clean(one.mood)}) for one in record.moods],
             "labels": [one.model_copy(update={"detail": clean(one.detail)}) for one in record.labels],
         }
     )

@@ -26,7 +26,7 @@ _JUDGING = re.compile(r"violat|breach|improper|unauthor|illegal|without (?:appro
 
 def problems(call: Call) -> list[str]:
     """List what is wrong with a transcript, a sentence each; none for one that may be played."""
-    return [*_form(call), *_notices(call), *silences(call), *_requests(call), *_supervisors(call)]
+    return [*_form(call), *_notices(call), *silences(call), *_holds(call), *_requests(call), *_supervisors(call)]
 
 
 def _labelled(call: Call, policy: str) -> list[Breach]:
@@ -67,13 +67,17 @@ def _notices(call: Call) -> Iterator[str]:
 
 
 def silences(call: Call) -> Iterator[str]:
-    """Find long silences that nobody consented to and no label names, and labels of holds without one."""
+    """Find long silences that nobody consented to and no label names."""
     said, spans = heard(call.turns), _spans(call, "incorrect_hold_procedure")
     for one in said:
         if one.pause >= SILENT and one.turn not in spans and not asked_to_wait(said, one.turn):
             yield f"{one.pause:.0f} seconds of silence before turn {one.turn} without consent, estimate or label"
+
+
+def _holds(call: Call) -> Iterator[str]:
+    """Find labels of holds during which nobody is silent."""
     for breach in _labelled(call, "incorrect_hold_procedure"):
-        if not any(said[index].pause >= SILENT for index in breach.span):
+        if not any(call.silence_before(index) >= SILENT for index in breach.span):
             yield f"a hold is labelled at turn {breach.at}, and nobody is silent there"
 
 

@@ -1,6 +1,7 @@
 """Calls as JSON Lines: what a contact center exports, and what a tenant's folder keeps."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,8 +20,8 @@ class Said(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     speaker: Literal["agent", "customer"]
-    start: float = Field(ge=0)
-    end: float = Field(ge=0)
+    start: float = Field(ge=0, allow_inf_nan=False)
+    end: float = Field(ge=0, allow_inf_nan=False)
     text: str = Field(max_length=5_000)
 
 
@@ -44,8 +45,8 @@ class Mood(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    turn: int
-    mood: str
+    turn: int = Field(ge=0)
+    mood: str = Field(max_length=40)
 
 
 class Record(BaseModel):
@@ -78,15 +79,21 @@ def read(line: str) -> Record:
 
 
 def call_of_record(record: Record, book: Book) -> Call:
-    """Make a call of a record, its breaches weighed by a rubric.
+    """Make a call of a record, its breaches weighed by a rubric; what is shown as its id is not the exported one.
 
     Raises:
-        UnusableCall: a label names a policy that the rubric does not have, or turns that the call does not have.
+        UnusableCall: a label or mood names a policy that the rubric does not have or turns that the call does not have,
+            or a turn ends before it starts.
     """
     turns = turns_of(record.turns)
+    for place, turn in enumerate(turns):
+        if turn.end < turn.start:
+            raise UnusableCall(f"{record.call_id}: turn {place} ends before it starts")
+    if any(mood.turn >= len(turns) for mood in record.moods):
+        raise UnusableCall(f"{record.call_id}: a mood changes at a turn that the call does not have")
     try:
         return Call(
-            call_id=record.call_id,
+            call_id="call-" + sha256(f"{record.tenant}:{record.call_id}".encode()).hexdigest()[:8],
             shape="own",
             tier=Tier.MEDIUM,
             department=record.department,

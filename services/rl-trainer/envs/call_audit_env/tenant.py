@@ -12,7 +12,7 @@ from call_audit_env.book import Book, UnusableRubric
 from call_audit_env.calls import Call
 from call_audit_env.episode import Episode
 from call_audit_env.records import UnusableCall, call_of_record, read
-from call_audit_env.scenarios import AUDIT, call_of
+from call_audit_env.scenarios import AUDIT, call_of, profile_of
 
 RUBRIC, CALLS = "rubric.toml", "calls.jsonl"
 OWN = "own"
@@ -59,7 +59,7 @@ class Tenant:
             UnusableCall: its own calls are asked for, and it has none.
         """
         if task != OWN:
-            return Episode(task, call_of(task, seed, self.book), book=self.book)
+            return Episode(task, call_of(task, seed, self.book), book=self.book, profile=profile_of(task))
         if not self.calls:
             raise UnusableCall(f"{self.name} has no {CALLS}; play the task {AUDIT} by its rubric instead")
         return Episode(task, self.calls[seed % len(self.calls)], book=self.book)
