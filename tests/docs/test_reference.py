@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
+from kedge.bandit.v1 import holdout_service_pb2
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
+from kedge_bandit.adapters.grpc.holdout import HoldoutServicer
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.proposals import ProposalServicer
@@ -45,7 +47,9 @@ SERVICERS: dict[str, type] = {
     "RampService": RampServicer,
     "WebhookService": WebhookServicer,
     "ExperimentService": ExperimentServicer,
+    "HoldoutService": HoldoutServicer,
 }
+OF_THE_GATE = holdout_service_pb2.DESCRIPTOR.services_by_name.values()
 LATER = "RPCs that answer UNIMPLEMENTED"
 RESERVED = "reserved, not answered yet"
 
@@ -56,7 +60,7 @@ def is_built(rpc: MethodDescriptor) -> bool:
 
 
 def served() -> list[ServiceDescriptor]:
-    return [service for service in SERVICES if service.name in SERVICERS]
+    return [service for service in (*SERVICES, *OF_THE_GATE) if service.name in SERVICERS]
 
 
 @pytest.mark.parametrize("service", served(), ids=lambda service: str(service.name))

@@ -101,7 +101,7 @@ class ImportCases:
                 await _announce(record, policy, version)
             near = sum(one.reason is Refusal.NEAR_DUPLICATE for one in refused)
             facts = {"imported": len(taken), "refused": len(refused), "near_duplicates": near}
-            await _audit(record, change, policy, "cases_imported", facts)
+            await _audit(record, change, policy, "holdout.cases_imported", facts)
         return Imported(len(taken), refused)
 
     async def _sorted(
@@ -178,7 +178,7 @@ class RotateHoldout:
             await record.cases.add(policy, version, (), gone)
             await _announce(record, policy, version)
             facts = {"leaving": plan.leaving, "leaving_opened": plan.leaving_opened, "staying": plan.staying}
-            await _audit(record, change, policy, "rotated", facts)
+            await _audit(record, change, policy, "holdout.rotated", facts)
         return plan
 
 
@@ -199,7 +199,7 @@ class RecordTraining:
                 return 0
             words = {hashlib.sha256(text.encode()).hexdigest(): sequences(text) for text in texts}
             fresh = await record.cases.add_training(policy, words, change.at)
-            await _audit(record, change, policy, "training_recorded", {"texts": fresh})
+            await _audit(record, change, policy, "holdout.training_recorded", {"texts": fresh})
         return fresh
 
 
@@ -232,7 +232,7 @@ class PutAnswerer:
             facts: dict[str, Fact] = {}
             for part, settings in given.items():
                 facts |= dict(_facts(part.value.lower(), settings))
-            await _audit(record, change, policy, "answerer_put", facts)
+            await _audit(record, change, policy, "holdout.answerer_put", facts)
 
 
 async def _begin(record: HoldoutRecord, policy: PolicyName, order: Order, *, may_run: bool = False) -> bool:
@@ -276,7 +276,7 @@ async def _announce(record: HoldoutRecord, policy: PolicyName, version: Version)
 async def _audit(
     record: HoldoutRecord, change: Change, policy: PolicyName, verb: str, facts: "dict[str, Fact] | dict[str, int]"
 ) -> None:
-    event = change.event(f"holdout.{verb}", subject_of(change.tenant, policy), dict(facts))
+    event = change.event(verb, subject_of(change.tenant, policy), dict(facts))
     async with record.tenant() as ledger:
         await ledger.audit.append(event)
 
