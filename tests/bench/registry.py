@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from tests.bench.beta_regret import beta_regret
+from tests.bench.console import console
 from tests.bench.decide import decide
 from tests.bench.decide_durable import decide_durable
 from tests.bench.drift import drift
@@ -50,6 +51,7 @@ BENCHES: dict[str, Bench] = {
     "decide_durable": decide_durable,
     "local_decide": local_decide,
     "ofrep": ofrep,
+    "console": console,
     "outcomes": outcomes,
     "lag": lag,
     "memory": memory,

@@ -9,6 +9,8 @@ from tests.browser.conftest import Visits, package
 from tests.fixtures.console import Place
 from tests.fixtures.proposing import a_pass
 
+pytestmark = pytest.mark.slow
+
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -40,7 +42,7 @@ def test_axe_finds_nothing_nothing_is_cut_off_and_no_error_is_logged(place: Plac
     places = pages(place)
     script = axe.read_text(encoding="utf-8")
     found: dict[str, object] = {}
-    for dark, width in ((False, 1280), (True, 1280), (False, 390)):
+    for dark, width in ((False, 1280), (True, 390)):
         with visits("looked-at", person="bob", role="approver", dark=dark, width=width) as page:
             said: list[str] = []
             page.on("console", partial(_hear, said))

@@ -16,6 +16,8 @@ from tests.fixtures.console import Place, wait_for_console
 from tests.fixtures.proposing import prompted
 from tests.fixtures.stack import free_port, running_stack, wait_for
 
+pytestmark = pytest.mark.slow
+
 AUDIENCE = "https://kedge.example/api"
 ROLES = {"alice": {"signing": "approver"}, "eve": {"signing": "viewer"}, "nobody": None}
 

@@ -173,8 +173,12 @@ def test_a_tenant_that_is_held_back_says_by_whom_and_why(place: Place) -> None:
     with place.visitor("globex", person="carol", role="admin") as client:
         form(client, "/tenants/globex/freeze", because="the provider is down")
         page = client.get("/tenants/globex").text
+        alone = form(client, "/tenants/globex/unfreeze", because="it is back", quarantine="replay")
+    with place.visitor("globex", person="dave", role="admin") as client:
         form(client, "/tenants/globex/unfreeze", because="it is back", quarantine="replay")
         after = client.get("/tenants/globex").text
+    assert alone.status_code == httpx.codes.FORBIDDEN
+    assert "SECOND_PERSON_REQUIRED" in alone.text
     assert "Frozen with its tenant" in page
     assert "carol" in page
     assert "the provider is down" in page

@@ -20,6 +20,8 @@ _STATUS: Final = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
+RETURNED: Final = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS", "PERMISSION_DENIED")
+"""Refusals of an action that are shown on the page where it was tried."""
 _TITLES: Final = {
     400: "That cannot be done so",
     403: "Not for you",

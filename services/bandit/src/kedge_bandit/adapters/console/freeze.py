@@ -7,7 +7,7 @@ from starlette.responses import Response
 from kedge.bandit.v1 import governance_service_pb2
 from kedge_bandit.adapters.console import reading, wording
 from kedge_bandit.adapters.console.backend import CallRefused
-from kedge_bandit.adapters.console.failures import status_of
+from kedge_bandit.adapters.console.failures import RETURNED, status_of
 from kedge_bandit.adapters.console.visit import Visit, moved
 
 GLOBAL = "global"
@@ -97,7 +97,7 @@ async def undo(visit: Visit) -> Response:
 
 async def _answer_refusal(visit: Visit, verb: str, error: CallRefused) -> Response:
     """Show the form again with what is wrong; what ends the session or the page is answered elsewhere."""
-    if error.code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS"):
+    if error.code in RETURNED and error.reason != "TENANT_DENIED":
         return await _show(visit, verb, error)
     raise error
 

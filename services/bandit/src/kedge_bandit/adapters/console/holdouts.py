@@ -9,7 +9,7 @@ from starlette.responses import Response
 from kedge.bandit.v1 import holdout_service_pb2 as pb
 from kedge_bandit.adapters.console import failures, reading, wording
 from kedge_bandit.adapters.console.backend import CallRefused
-from kedge_bandit.adapters.console.proposals import RETURNED
+from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.visit import Visit, moved
 
 LEAST_GATE_CASES: Final = 150

@@ -20,6 +20,7 @@ class TenantView:
     modes: Any
     standings: list[Standing]
     open_proposals: list[Any] | None
+    incidents: list[Any]
 
     @property
     def mode(self) -> str:
@@ -45,6 +46,7 @@ async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
         modes=modes,
         standings=await reading.standings_of(visit, tenant),
         open_proposals=await proposals.open_ones(visit, tenant),
+        incidents=await reading.incidents_of(visit, tenant),
     )
 
 

@@ -10,6 +10,7 @@ from kedge.bandit.v1 import holdout_service_pb2, proposal_pb2, proposal_service_
 from kedge_bandit.adapters.console import failures, reading, wording
 from kedge_bandit.adapters.console import proposals_read as read
 from kedge_bandit.adapters.console.backend import CallRefused
+from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.adapters.console.visit import Visit, moved
 from kedge_bandit.domain.principal import Permission
@@ -22,8 +23,6 @@ TABS: Final = {
     "all": ("All", ()),
 }
 REVERT_BLOCK_DAYS: Final = 7
-RETURNED: Final = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS", "PERMISSION_DENIED")
-"""Refusals that are shown on the page of the proposal."""
 
 
 async def inbox(visit: Visit) -> Response:

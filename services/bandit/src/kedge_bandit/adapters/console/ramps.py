@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from kedge.bandit.v1 import ramp_service_pb2 as pb
 from kedge_bandit.adapters.console.backend import CallRefused
-from kedge_bandit.adapters.console.proposals import RETURNED
+from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.visit import Visit, moved
 
 TONES: Final = {"RUNNING": "info", "PAUSED": "warn", "ROLLED_BACK": "bad", "ABORTED": "bad", "COMPLETE": "good"}

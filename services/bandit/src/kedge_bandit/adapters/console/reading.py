@@ -95,6 +95,18 @@ async def _last_change(visit: Visit, tenant: TenantId, name: str) -> audit_event
     return next((event for event in page.events if event.subject == name and _changes_mode(event.verb)), None)
 
 
+async def incidents_of(visit: Visit, tenant: TenantId) -> list[Any]:
+    """List a tenant's incidents that are not closed; none where the server keeps none."""
+    request = governance_service_pb2.ListIncidentsRequest(parent=f"tenants/{tenant}", page_size=_PAGE)
+    try:
+        found = await visit.call(visit.backend.governance.ListIncidents, request, tenant)
+    except CallRefused as error:
+        if error.code == "UNIMPLEMENTED":
+            return []
+        raise
+    return [one for one in found.incidents if one.state != governance_service_pb2.INCIDENT_STATE_CLOSED]
+
+
 def _changes_mode(verb: str) -> bool:
     return verb.endswith((".frozen", ".unfrozen", ".mode_set"))
 
