@@ -14,6 +14,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 MOST_BYTES = 4 * 2**20
 """Of all remembered records, about; beyond that the tenant seen longest ago is read anew."""
 _POLICY_BYTES, _BUCKET_BYTES, _ACTION_BYTES = 4_096, 160, 400
+"""Of the objects beside the sums, as tracemalloc finds them."""
 
 
 @dataclass(slots=True)
