@@ -56,7 +56,7 @@ class TellWebhooks:
             async with self.ledgers.open(tenant) as ledger:
                 if not await ledger.webhooks.list():
                     return False
-                more = await ledger.webhooks.enqueue(limit=EVENTS)
+                more = await ledger.webhooks.enqueue(self.clock.now(), limit=EVENTS)
         while due := await self._claim(tenant):
             async with asyncio.TaskGroup() as sending:
                 for one in due:

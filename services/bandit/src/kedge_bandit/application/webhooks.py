@@ -54,7 +54,7 @@ class Webhooks(Protocol):
     async def redeliver(self, name: str, number: int, at: datetime) -> Delivery:
         """Send a message again. Raises WebhookNotFound."""
 
-    async def enqueue(self, *, limit: int) -> bool:
+    async def enqueue(self, now: datetime, *, limit: int) -> bool:
         """Make messages of audit events that came; says whether more events wait."""
 
     async def claim(self, now: datetime, *, limit: int) -> Sequence[Due]:

@@ -90,7 +90,7 @@ class PostgresWebhooks:
         await self._wake()
         return _delivery(found)
 
-    async def enqueue(self, *, limit: int) -> bool:
+    async def enqueue(self, now: datetime, *, limit: int) -> bool:
         """Make messages of audit events that came; says whether more events wait."""
         hooks = (await self._connection.execute(select(tables.webhook).with_for_update(skip_locked=True))).all()
         more = False
@@ -104,8 +104,8 @@ class PostgresWebhooks:
                     "webhook": hook.name,
                     "audit_sequence": event.sequence,
                     "state": "PENDING",
-                    "create_time": func.now(),
-                    "due_time": func.now(),
+                    "create_time": now,
+                    "due_time": now,
                 }
                 for event in events
                 if webhook.wants(event.verb)
