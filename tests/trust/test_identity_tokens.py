@@ -259,8 +259,8 @@ async def test_only_a_person_approves(doors: Doors, issuer: Issuer) -> None:
         async with doors.stubs(token) as stubs:
             answers[who] = (await stubs.refusal(stubs.proposals.ApproveProposal, approve))[1]
     assert answers == {
-        "a person": "UNIMPLEMENTED",
-        "a person behind a service": "UNIMPLEMENTED",
+        "a person": "PROPOSAL_NOT_FOUND",
+        "a person behind a service": "PROPOSAL_NOT_FOUND",
         "a service": "PERMISSION_DENIED",
         "a service that names another": "PERMISSION_DENIED",
         "an operator's key": "PERMISSION_DENIED",
@@ -274,6 +274,6 @@ async def test_a_persons_key_approves_where_nobody_signs_on(migrated_url: str) -
         key = await doors.key(tenant, "APPROVER", person="alice")
         approve = proposal_service_pb2.ApproveProposalRequest(name=f"tenants/{tenant}/proposals/p", because="good")
         async with doors.stubs(key) as stubs:
-            assert (await stubs.refusal(stubs.proposals.ApproveProposal, approve))[1] == "UNIMPLEMENTED"
+            assert (await stubs.refusal(stubs.proposals.ApproveProposal, approve))[1] == "PROPOSAL_NOT_FOUND"
             reject = governance_service_pb2.UnfreezeRequest(name=f"tenants/{tenant}", because="no")
             assert (await stubs.refusal(stubs.governance.Unfreeze, reject))[1] == "PERMISSION_DENIED"

@@ -67,21 +67,20 @@ def name_of(tenant: TenantId, number: int) -> str:
 
 
 def parse_incident(name: str) -> tuple[TenantId, int]:
-    """Read `tenants/{tenant}/incidents/{incident}`; the last part is a number.
+    """Read `tenants/{tenant}/incidents/{incident}`; the last part is a number, else 0, which no incident has.
 
-    >>> parse_incident("tenants/acme/incidents/7")
-    ('acme', 7)
+    >>> parse_incident("tenants/acme/incidents/7"), parse_incident("tenants/acme/incidents/none")
+    (('acme', 7), ('acme', 0))
 
     Raises:
-        InvalidName: it is of another form; IncidentNotFound: its last part is no number, so there is none.
+        InvalidName: it is of another form.
     """
     parts = name.split("/")
     if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "incidents":
         raise InvalidName("name", name[:80], "tenants/{tenant}/incidents/{incident}")
     tenant = tenant_id(parts[1])
-    if not (parts[3].isascii() and parts[3].isdecimal() and len(parts[3]) <= _MOST_DIGITS):
-        raise IncidentNotFound(name[:80])
-    return tenant, int(parts[3])
+    is_number = parts[3].isascii() and parts[3].isdecimal() and len(parts[3]) <= _MOST_DIGITS
+    return tenant, int(parts[3]) if is_number else 0
 
 
 def opened(incident: Incident, change: Change) -> AuditEvent:
