@@ -62,6 +62,7 @@ SAMPLES = [
     ("I was born on March 9, 1984.", "I was born on [BIRTH_DATE]."),
     ("Date of birth: 03/09/1984", "Date of birth: [BIRTH_DATE]"),
     ("born the 9th of March 1984", "born [BIRTH_DATE]"),
+    ("My birthday is Feb. 9, 1984", "My birthday is [BIRTH_DATE]"),
     ("The bill of March 9, 2024 is open", None),
     ("512487731 and 4821993011275560", "[SSN_REDACTED] and [ACCOUNT_NUMBER]"),
     ("Good morning, Mr. Okafor", f"Good morning, Mr. {AGENT}"),
@@ -167,6 +168,21 @@ def test_what_was_asked_says_what_four_digits_or_a_date_are() -> None:
         f"It's {CUSTOMER}.",
         "Noted. When did you pay?",
         f"June 5, 2024, to Mrs. {CUSTOMER}.",
+    ]
+
+
+def test_everyday_words_are_not_taken_for_names() -> None:
+    lines = [
+        ("agent", "I'm here. Anyone here, too? Right here, I am OK."),
+        ("customer", "I'm Sorry, who am I speaking with? That's fine, I'm OK here."),
+        ("agent", "He's here, she's there, it's right. You speaking to me?"),
+        ("customer", "Nobody here, everybody there. This is Élodie O'Brien's sister, I'm Zoë Brien."),
+        ("agent", "OK, Zoë. Anyone else? Élodie O'Brien?"),
+    ]
+    assert shown(*lines) == [
+        *(text for _, text in lines[:3]),
+        f"Nobody here, everybody there. This is {CUSTOMER}'s sister, I'm {CUSTOMER}.",
+        f"OK, {CUSTOMER}. Anyone else? {CUSTOMER}?",
     ]
 
 

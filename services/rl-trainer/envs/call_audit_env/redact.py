@@ -17,7 +17,7 @@ NAMES: Final[Mapping[Speaker, str]] = {Speaker.CUSTOMER: "[CUSTOMER_NAME]", Spea
 INTRODUCED_WITHIN = 8
 """Turns at whose beginning people say who they are; a name that is called a name counts anywhere."""
 
-_MONTH = r"(?:Jan|Febr|Septem|Octo|Novem|Decem)u?[a-z]*|March|April|May|June|July|August"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATE = re.compile(
     rf"\b(?:(?:{_MONTH})\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
     rf"|(?:the )?\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH}),? \d{{4}}"
@@ -37,11 +37,11 @@ _SOCIAL = re.compile(r"\bssn\b|\bsocial\b", re.IGNORECASE)
 _LAST_FOUR = re.compile(r"\blast (?:four|4)\b|\bfinal four\b|\bend(?:s|ing)?\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"\b(?:account|card|last (?:four|4))\b", re.IGNORECASE)
 
-_CAPITAL = r"[A-Z][\w'’]*(?:-[A-Z][\w'’]*)*"
+_CAPITAL = r"[A-ZÀ-ÖØ-Þ](?:[\w]|['’](?!(?:m|s|re|ve|ll|d|t)\b))*(?:-[A-ZÀ-ÖØ-Þ]\w*)*"
 _NAME = rf"({_CAPITAL}(?: {_CAPITAL}){{0,2}})"
 _CALLED = re.compile(rf"\b[Nn]ame(?: is|'s|’s) {_NAME}")
 _INTRODUCED = re.compile(rf"(?:\b[Tt]his is|\bI'm|\bI’m|\bI am|\b[Ss]peaking (?:to|with)) {_NAME}")
-_SPEAKING = re.compile(rf"{_NAME} (?:speaking|here)\b")
+_SPEAKING = re.compile(rf"{_NAME} (?:speaking\b|here(?=[,.!]))")
 _MAIDEN = re.compile(rf"\bmaiden name (?:is|was) {_NAME}")
 _MAIDEN_ANSWER = re.compile(
     rf"(?:\bmaiden name (?:is|was)|\b[Ii]t(?:'s|’s| is| was)|\b[Ss]he was(?: an?)?|^) ?{_NAME}(?=[.,]|$)"
@@ -55,7 +55,12 @@ _COMPANIES = frozenset((
 ))  # fmt: skip
 _DAYS = frozenset((
     "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "January", "February", "March",
-    "April", "May", "June", "July", "August", "September", "October", "November", "December", "I",
+    "April", "May", "June", "July", "August", "September", "October", "November", "December",
+))  # fmt: skip
+_NO_NAMES = frozenset((
+    "I", "You", "He", "She", "It", "We", "They", "That", "This", "There", "Who", "What", "OK", "Okay", "Sorry", "Right",
+    "Just", "Not", "Over", "Still", "Fine", "Anyone", "Anybody", "Someone", "Somebody", "Everyone", "Everybody",
+    "Nobody",
 ))  # fmt: skip
 _WORDS = frozenset((
     "art", "bill", "bob", "chase", "dawn", "drew", "faith", "frank", "grace", "grant", "hope", "joy", "june", "mark",
@@ -96,9 +101,9 @@ class Redactor:
 
 
 def _learn(found: dict[str, str], name: str, token: str) -> None:
-    """Keep a name and its parts, unless it is a company's or a day."""
+    """Keep a name and its parts, unless it is a company's, a day or no name at all."""
     parts = name.split()
-    if name in _DAYS or _COMPANIES & set(parts):
+    if name in _DAYS or (_COMPANIES | _NO_NAMES) & set(parts):
         return
     for one in (name, *parts):
         found.setdefault(one, token)

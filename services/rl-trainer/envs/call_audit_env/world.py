@@ -172,7 +172,7 @@ def _metadata(world: World) -> dict[str, object]:
     return {
         "call_id": call.call_id,
         "department": call.department,
-        "call_reason": call.reason,
+        "call_reason": redact(call.reason, world.redactor.names),
         "call_duration_seconds": call.seconds,
         "call_summary": redact(call.summary, world.redactor.names),
         "turns": len(call.turns),
