@@ -1,6 +1,6 @@
 """Measure routes and policies, hold the figures to their marks, and renew the tables of the datasheet.
 
-    python -m brief_routing_env.measure            200 test seeds, the tables on stdout
+    python -m brief_routing_env.measure            100 test seeds, the tables on stdout
     python -m brief_routing_env.measure --write    the same, and into the datasheet and data/measured.json
 
 ± is half a 95 % interval of the mean over episodes. Training seeds are not trained again here: their figures, on
@@ -28,7 +28,7 @@ from brief_routing_env.tasks import AUDIT, EXPERTS, TASKS, Expert
 from brief_routing_env.train import FIGURES, HARD, MARKS, RECIPES, play_out
 from brief_routing_env.world import Move, Verb
 
-EPISODES: Final = 200
+EPISODES: Final = 100
 BEFORE, AFTER = 5, 10
 """Sampled episodes a task before and after training, as published."""
 

@@ -122,8 +122,14 @@ def _unnoticeable(rng: np.random.Generator, task: Task, price: Floats, category:
     drawn = _candidates(rng, effect.argsort(kind="stable")[: 4 * count], count)
     ranked = drawn[np.abs(apart[drawn].sum(axis=1)).argsort(kind="stable")]
     bearable = UNNOTICED * float((price * quantity).sum())
-    fitting = (rows for rows in ranked if _apart(rows, price, category, quantity) <= bearable)
-    return next(fitting, ranked[0])
+    best, least = ranked[0], np.inf
+    for rows in ranked:
+        gap = _apart(rows, price, category, quantity)
+        if gap < least:
+            best, least = rows, gap
+        if least <= bearable:
+            break
+    return best
 
 
 def _apart(rows: Ints, price: Floats, category: Ints, quantity: Ints) -> float:
