@@ -45,6 +45,20 @@ def test_a_good_review_earns_what_it_adds_to_the_grade() -> None:
     assert outcome.reward > 0.4
 
 
+@pytest.mark.parametrize("number", [1, 3, 5, 6, 7, 8, 9, 10, 11, 12])
+def test_whoever_knows_better_improves_every_draft_that_flags_everything(number: int) -> None:
+    episode = played("read_then_six", number)
+    truth = {one.policy: str(one.severity) for one in episode.world.call.breaches}
+    edits = [
+        edit("regrade_finding", policy, truth[policy]) if policy in truth else edit("drop_finding", policy)
+        for policy in episode.world.book.policies
+    ]
+    outcome = reviewed(Review(episode), *edits, moves.submit(passed=True))
+    assert outcome.grade is not None
+    assert outcome.grade >= 0.88
+    assert outcome.reward == pytest.approx(outcome.grade - episode.grade())
+
+
 def test_a_finding_that_is_added_needs_a_turn_that_was_opened() -> None:
     blind = reviewed(sloppy(), edit("add_finding", "failed_escalation", "high", 12), moves.submit(passed=True))
     assert blind.reward < 0
