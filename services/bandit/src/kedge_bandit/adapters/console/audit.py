@@ -14,14 +14,21 @@ SHOWN: Final = 50
 _PAGE: Final = 500
 _MOST_LOOKED_AT: Final = 10_000
 
+PROMOTED: Final = (
+    *("proposal.approved", "proposal.forced", "proposal.served", "proposal.reverted"),
+    *("ramp.advanced", "ramp.rolled_back", "ramp.aborted", "policy.staged"),
+)
+"""Verbs that say who gave something traffic, and who took it back."""
 KINDS: Final = {
     "": ("Everything", ()),
-    "promotions": ("Promotions", ("proposal.", "ramp.", "policy.staged", "arm.")),
+    "promotions": ("Promotions", PROMOTED),
+    "proposals": ("Proposals", ("proposal.",)),
     "switch": ("Freezes and modes", (".frozen", ".unfrozen", ".mode_set", ".resumed")),
     "configuration": (
         "Configuration",
-        ("policy.created", "policy.configured", "policy.staged", "tenant.", "answerer."),
+        ("policy.created", "policy.configured", "policy.staged", "tenant.", "holdout.", "arm."),
     ),
+    "alarms": ("Alarms", ("incident.", "learning.", "arm.excluded", "arm.readmitted")),
     "access": ("Access", ("key.", "identity.")),
     "kedge": ("Kedge itself", ()),
 }
