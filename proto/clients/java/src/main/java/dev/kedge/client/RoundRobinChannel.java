@@ -53,22 +53,27 @@ final class RoundRobinChannel extends Channel {
     boolean ready(Duration timeout) {
         long deadline = System.nanoTime() + timeout.toNanos();
         wake();
-        while (channels.stream().noneMatch(channel -> channel.getState(true) == ConnectivityState.READY)) {
-            long left = deadline - System.nanoTime();
-            if (left <= 0 || !changes(left)) {
+        while (true) {
+            var change = new CountDownLatch(1);
+            for (ManagedChannel channel : channels) {
+                ConnectivityState seen = channel.getState(true);
+                if (seen == ConnectivityState.READY) {
+                    return true;
+                }
+                // From the state that was seen, so that no change is missed.
+                channel.notifyWhenStateChanged(seen, change::countDown);
+            }
+            if (!passes(change, deadline - System.nanoTime())) {
                 return false;
             }
         }
-        return true;
     }
 
     void shutdownNow() {
         channels.forEach(ManagedChannel::shutdownNow);
     }
 
-    private boolean changes(long nanos) {
-        var change = new CountDownLatch(1);
-        channels.forEach(channel -> channel.notifyWhenStateChanged(channel.getState(true), change::countDown));
+    private static boolean passes(CountDownLatch change, long nanos) {
         try {
             return change.await(nanos, TimeUnit.NANOSECONDS);
         } catch (InterruptedException interrupted) {
