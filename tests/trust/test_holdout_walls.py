@@ -12,16 +12,20 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import Default
 
+from kedge.bandit.v1 import episode_service_pb2
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
+from kedge_bandit.domain.holdout import is_reserved
 from kedge_bandit.domain.principal import GRANTS, Permission, Role
 from kedge_bandit.entrypoints.profile import can_read_holdout, check_database
 from kedge_bandit.entrypoints.settings import Profile, Settings
 from tests.architecture.tree import ROOT
+from tests.fixtures.core_app import ask, log, refusal
 from tests.fixtures.database import open_folder
 from tests.fixtures.policies import two_models
 from tests.fixtures.stack import Stack, free_port, is_serving, running_stack, wait_for
 
 TENANT = "walled"
+POLICY = f"tenants/{TENANT}/policies/support"
 STATEMENTS = (
     "SELECT * FROM {} LIMIT 1",
     "SELECT count(*) FROM {}",
@@ -197,3 +201,27 @@ def test_only_the_gates_port_serves_the_holdout(walled: Stack) -> None:
     walled.put_policy(two_models(TENANT))
     status = walled.kedge("holdout", "status", TENANT, "support", "--json")
     assert json.loads(status.stdout)["gate_cases"] == 0, status.stderr
+
+
+def exported(stack: Stack, key: str) -> set[str]:
+    request = episode_service_pb2.ExportDecisionsRequest(policy=POLICY)
+    with stack.services(key) as services:
+        found = [one for one in services.episodes.ExportDecisions(request) if one.WhichOneof("record") == "decision"]
+    return {one.decision.decision.episode_id for one in found}
+
+
+def test_a_trainer_is_given_no_reserved_episode(walled: Stack) -> None:
+    walled.put_policy(two_models(TENANT))
+    names = [f"session-{number}/1" for number in range(200)]
+    reserved = [name for name in names if is_reserved(TENANT, "support", name)][:2]
+    free = [name for name in names if not is_reserved(TENANT, "support", name)][:3]
+    made = [walled.kedge("key", "create", TENANT, "--principal", "t", "--role", role) for role in ("trainer", "admin")]
+    trainer, admin = (one.stdout.strip() for one in made)
+    with walled.services() as services:
+        for name in (*reserved, *free):
+            log(services, ask(services, name, policy=POLICY), name, policy=POLICY)
+    wait_for(lambda: exported(walled, admin) == {*reserved, *free}, "the decisions to be written")
+    assert exported(walled, trainer) == set(free)
+    with walled.services(trainer) as services:
+        hidden = episode_service_pb2.GetEpisodeRequest(policy=POLICY, episode_id=reserved[0])
+        assert refusal(lambda: services.episodes.GetEpisode(hidden)) == "EPISODE_NOT_FOUND"

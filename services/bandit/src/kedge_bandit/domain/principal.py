@@ -162,6 +162,10 @@ class Principal:
         """The only tenant it may name; None where there are several or all."""
         return next(iter(self.roles)) if len(self.roles) == 1 else None
 
+    def is_trainer(self, tenant: TenantId) -> bool:
+        """Say whether it trains in a tenant, and so must not be given reserved episodes."""
+        return self.roles.get(tenant) is Role.TRAINER
+
     def check(self, permission: Permission, tenant: TenantId | None) -> None:
         """Refuse what the principal may not do; says nothing of whether the tenant exists.
 

@@ -25,7 +25,8 @@ from kedge_bandit.application.export import ExportDecisions
 from kedge_bandit.application.import_episodes import ImportedEpisode, ImportEpisodes
 from kedge_bandit.application.ports import Ledgers, LoggedDecision
 from kedge_bandit.application.record import EpisodeReport, RecordEpisode, rater_hash
-from kedge_bandit.domain.errors import IdempotencyConflict, KedgeError
+from kedge_bandit.domain.errors import EpisodeNotFound, IdempotencyConflict, KedgeError
+from kedge_bandit.domain.holdout import is_reserved
 from kedge_bandit.domain.identifiers import EpisodeId, TenantId, parse_policy, text_id
 from kedge_bandit.domain.policy import Policy
 
@@ -81,9 +82,12 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
     async def GetEpisode(self, request: pb.GetEpisodeRequest, context: Context) -> pb.GetEpisodeResponse:
         """Read one episode and its present verdict."""
         tenant, policy = parse_policy(request.policy)
-        self.keyring.require(context, _ALLOWED["GetEpisode"], tenant)
+        caller = self.keyring.require(context, _ALLOWED["GetEpisode"], tenant)
+        episode_id = EpisodeId(text_id(request.episode_id, field="episode_id"))
+        if caller.is_trainer(tenant) and is_reserved(tenant, policy, episode_id):
+            raise EpisodeNotFound("this episode is reserved for the holdout: a trainer does not read it")
         async with self.ledgers.open(tenant) as ledger:
-            record = await ledger.decisions.episode(policy, EpisodeId(text_id(request.episode_id, field="episode_id")))
+            record = await ledger.decisions.episode(policy, episode_id)
         return pb.GetEpisodeResponse(episode=episode_message(tenant, record))
 
     @answering
@@ -107,9 +111,9 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
     async def ExportDecisions(
         self, request: pb.ExportDecisionsRequest, context: Context
     ) -> AsyncIterator[pb.ExportDecisionsResponse]:
-        """Stream policy, allocations, decisions with their rewards, then the belief."""
+        """Stream policy, allocations, decisions with their rewards, then the belief; nothing reserved to a trainer."""
         tenant, policy = parse_policy(request.policy)
-        self.keyring.require(context, _ALLOWED["ExportDecisions"], tenant)
+        is_trainer = self.keyring.require(context, _ALLOWED["ExportDecisions"], tenant).is_trainer(tenant)
         start = moment(request.start_time, field="start_time") if request.HasField("start_time") else None
         end = moment(request.end_time, field="end_time") if request.HasField("end_time") else None
         async with self.export.open(tenant, policy, start=start, end=end) as log:
@@ -117,6 +121,8 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
             async for allocation in log.allocations:
                 yield pb.ExportDecisionsResponse(allocation=allocation_message(allocation))
             async for logged in log.decisions:
+                if is_trainer and is_reserved(tenant, policy, logged.decision.episode_id):
+                    continue
                 yield pb.ExportDecisionsResponse(decision=_record(logged, log.policy))
             for change in log.changes:
                 yield pb.ExportDecisionsResponse(known_change=known_change_message(change))
