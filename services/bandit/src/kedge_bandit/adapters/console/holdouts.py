@@ -58,7 +58,7 @@ async def _page(visit: Visit, plan: Any = None, refusal: CallRefused | None = No
                 raise
     made = wording.time_of(view.holdout.create_time) if view.exists else None
     return visit.show(
-        "holdout.html",
+        "one_holdout.html",
         200 if refusal is None else failures.status_of(refusal),
         section="holdout",
         view=view,

@@ -76,7 +76,7 @@ async def show_tenant(visit: Visit) -> Response:
     assert visit.tenant is not None  # noqa: S101 - the path names it
     view = await view_of(visit, visit.tenant)
     events = await reading.events_of(visit, visit.tenant, size=8)
-    return visit.show("tenant.html", section="tenant", view=view, events=events.events)
+    return visit.show("one_tenant.html", section="tenant", view=view, events=events.events)
 
 
 def _start(visit: Visit, count: int) -> int:

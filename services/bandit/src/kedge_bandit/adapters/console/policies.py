@@ -69,7 +69,7 @@ async def show(visit: Visit) -> Response:
     events = (await reading.events_of(visit, visit.tenant, size=_EVENTS)).events
     found = await proposals.all_of(visit, visit.tenant)
     return visit.show(
-        "policy.html",
+        "one_policy.html",
         section="policy",
         standing=standing,
         policy=standing.status.policy,

@@ -76,7 +76,7 @@ async def page_of(visit: Visit, refusal: CallRefused | None = None) -> Response:
     state = wording.state(proposal)
     is_mine = read.is_by(visit, proposal)
     return visit.show(
-        "proposal.html",
+        "one_proposal.html",
         200 if refusal is None else failures.status_of(refusal),
         section="proposals",
         proposal=proposal,
