@@ -23,9 +23,10 @@ from brief_routing_env.network import Network, backward, forward
 from brief_routing_env.scenarios import Profile
 from brief_routing_env.train import FIGURES, HARD, MARKS, RECIPES, SEEDS, on_dev, route_of, run
 from brief_routing_env.training import Recipe, slope_of, train
-from tests.trust.size import IS_FULL, of
+from tests.trust.size import of
 
 every_profile = pytest.mark.parametrize("profile", Profile)
+RUNS = [(profile, seed) for profile in Profile for seed in SEEDS]
 FULL_ROUTE = ["consult analyst", "consult finance", "consult strategy", "consult hr", "summarize", "submit"]
 
 
@@ -49,10 +50,9 @@ def test_every_training_seed_reached_its_marks(profile: Profile) -> None:
             assert fmean(one[memory][task] for task in HARD) >= least
 
 
-@pytest.mark.skipif(not IS_FULL, reason="trains ten networks; `make trust` does")
-@every_profile
-@pytest.mark.parametrize("seed", SEEDS)
-def test_training_again_reaches_the_marks_on_every_seed(profile: Profile, seed: int) -> None:
+@pytest.mark.parametrize(("profile", "seed"), RUNS[: of(1, len(RUNS))])
+def test_training_again_reaches_the_marks(profile: Profile, seed: int) -> None:
+    """One of the ten runs in `make test`, all in `make trust`: every one seen so far was .06 above its mark or more."""
     _, outcome = run(replace(RECIPES[profile], seed=seed))
     assert all(got >= least for got, least in zip(outcome.hard, MARKS[profile], strict=True))
 
