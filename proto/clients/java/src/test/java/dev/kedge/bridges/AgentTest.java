@@ -36,7 +36,7 @@ class AgentTest {
 
     @Test
     void anExploredArmWhoseGuardrailTripsIsBlockedAndVetoedAndOneDecisionCoversTheToolLoop() {
-        try (Kedge kedge = Sidecar.client("support").build()) {
+        try (Kedge kedge = Sidecar.patient("support").build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
             Choice explored = explored(kedge);
             int rounds = 3;

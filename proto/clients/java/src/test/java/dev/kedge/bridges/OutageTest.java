@@ -4,7 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonParser;
+import dev.kedge.client.CallFailed;
 import dev.kedge.client.Choice;
+import dev.kedge.client.FixedKedge;
 import dev.kedge.client.Kedge;
 import dev.kedge.client.Question;
 import dev.kedge.client.QueueCounts;
@@ -35,7 +37,9 @@ class OutageTest {
     private static final int THREADS = 4;
     private static final int TURNS = Sidecar.sized(900, 10_000);
     private static final int A_SECOND = Sidecar.sized(90, 100);
+    private static final int WARM_UP = Sidecar.sized(200, 30_000);
     private static final Duration OUTAGE = Duration.ofSeconds(Sidecar.sized(4, 60));
+    private static final long MODEL_MS = 2;
     private static final GuardrailService CLEAN =
             text -> List.of(new GuardrailService.Verdict(GuardrailService.Kind.PII, false));
 
@@ -55,6 +59,7 @@ class OutageTest {
     void anOutageCostsAUserNothingAndLosesNothing() {
         long down;
         long up;
+        warmUp();
         try (Kedge kedge = Sidecar.client("learning").spool(folder).build();
                 Kedge forgetful = Sidecar.client("learning").queueCapacity(50).build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
@@ -88,12 +93,25 @@ class OutageTest {
         learned(up);
     }
 
+    /** Lets the JVM compile what a turn runs, up and down, as it has in an application that has run for a while. */
+    private void warmUp() {
+        for (boolean isDown : new boolean[] {false, true}) {
+            FixedKedge fake = Kedge.fixed(Sidecar.SMALL);
+            fake.said().fail(isDown ? new CallFailed("UNAVAILABLE", "", "down") : null);
+            for (int i = 0; i < WARM_UP; i++) {
+                turn(fake, fake, 0);
+            }
+            fake.close(Duration.ZERO);
+        }
+        ended.clear();
+    }
+
     /** One of the application's threads. */
     private void use(Kedge kedge, Kedge forgetful) {
         while (begun.getAndIncrement() < TURNS || !isOver()) {
             long before = System.nanoTime();
             try {
-                turn(kedge, forgetful);
+                turn(kedge, forgetful, MODEL_MS);
             } catch (RuntimeException | AssertionError unexpected) {
                 thrown.add(unexpected);
             }
@@ -108,7 +126,7 @@ class OutageTest {
         return since != 0 && (hasRecovered.get() || System.nanoTime() - since > 2 * Sidecar.GENEROUS.toNanos());
     }
 
-    private void turn(Kedge kedge, Kedge forgetful) {
+    private void turn(Kedge kedge, Kedge forgetful, long modelMs) {
         var served = new Choice[1];
         var model = new long[1];
         var advisor = new KedgeAdvisor(
@@ -118,7 +136,7 @@ class OutageTest {
             long began = System.nanoTime();
             Turn turn = (Turn) request.context().get(Turn.KEY);
             served[0] = turn.choice();
-            sleep(2);
+            sleep(modelMs);
             turn.add(new LlmCallLog(turn.choice().modelRoute(), 10, 5, 0.001, 2.0));
             model[0] = System.nanoTime() - began;
             return "an answer";

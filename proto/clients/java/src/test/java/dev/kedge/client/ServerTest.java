@@ -36,7 +36,7 @@ class ServerTest {
 
     @Test
     void aTurnIsDecidedLoggedAndSettled() {
-        try (Kedge kedge = Sidecar.client("support").build()) {
+        try (Kedge kedge = Sidecar.patient("support").build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
             Choice choice = decide(kedge, kedge.newEpisodeId());
             assertFalse(choice.isFallback(), choice::failure);
@@ -54,7 +54,7 @@ class ServerTest {
 
     @Test
     void theQueuesDeliverOutcomesAndEpisodes() {
-        try (Kedge kedge = Sidecar.client("support").build()) {
+        try (Kedge kedge = Sidecar.patient("support").build()) {
             for (int i = 0; i < 50; i++) {
                 Choice choice = decide(kedge, "queued-" + i);
                 assertTrue(kedge.outcomes().put(kedge.about(choice.handle()).taskSuccess(i % 2)));
@@ -70,7 +70,7 @@ class ServerTest {
     @Test
     void manyEpisodesAreLoggedOverOneStream() throws InterruptedException {
         BlockingQueue<StreamEpisodesResponse> acknowledged = new LinkedBlockingQueue<>();
-        try (Kedge kedge = Sidecar.client("support").build()) {
+        try (Kedge kedge = Sidecar.patient("support").build()) {
             StreamObserver<StreamEpisodesRequest> entries = kedge.streamEpisodes(new StreamObserver<>() {
                 @Override
                 public void onNext(StreamEpisodesResponse response) {
@@ -109,7 +109,7 @@ class ServerTest {
 
     @Test
     void aWrongTokenGivesTheBaselineAndSaysWhy() {
-        try (Kedge kedge = Sidecar.client("support").key("kdg_wrong_key").build()) {
+        try (Kedge kedge = Sidecar.patient("support").key("kdg_wrong_key").build()) {
             Choice choice = connected(kedge, "wrong-token");
             assertEquals("UNAUTHENTICATED", choice.failure());
             assertEquals(BreakerState.CLOSED, kedge.breaker());
@@ -119,7 +119,7 @@ class ServerTest {
     @Test
     void aBaselineThatDiffersFromTheServersIsReported() {
         int before = Integer.parseInt(Sidecar.say("mismatches"));
-        try (Kedge kedge = Sidecar.client().baseline("support", new Baseline().modelRoute("small", "old-model")).build()) {
+        try (Kedge kedge = Sidecar.patient().baseline("support", new Baseline().modelRoute("small", "old-model")).build()) {
             assertFalse(connected(kedge, "other-baseline").isFallback());
         }
         assertTrue(Integer.parseInt(Sidecar.say("mismatches")) > before);
@@ -132,7 +132,8 @@ class ServerTest {
                 .keyManager(new File(Sidecar.env("CERTIFICATE")), new File(Sidecar.env("CERTIFICATE_KEY")))
                 .build();
         try (Kedge kedge = Kedge.to(Sidecar.env("TLS_ADDRESS"))
-                .tenant(Sidecar.TENANT).tls(credentials).baseline("support", Sidecar.SMALL).build()) {
+                .tenant(Sidecar.TENANT).tls(credentials).baseline("support", Sidecar.SMALL)
+                .decideDeadline(Sidecar.GENEROUS).build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
             Choice choice = decide(kedge, "by-certificate");
             assertFalse(choice.isFallback(), choice::failure);
@@ -147,7 +148,8 @@ class ServerTest {
     @Test
     void replicasAreTakenInTurnAndOneThatIsAwayIsLeftOut() {
         try (Kedge kedge = Kedge.to("127.0.0.1:1", Sidecar.env("ADDRESS"))
-                .tenant(Sidecar.TENANT).key(Sidecar.env("KEY")).baseline("support", Sidecar.SMALL).build()) {
+                .tenant(Sidecar.TENANT).key(Sidecar.env("KEY")).baseline("support", Sidecar.SMALL)
+                .decideDeadline(Sidecar.GENEROUS).build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
             connected(kedge, "in-turn");
             for (int i = 0; i < 20; i++) {
@@ -175,7 +177,7 @@ class ServerTest {
     void aServerThatIsFrozenCostsFiveDeadlinesAndThenNothing() {
         try (Kedge kedge = Sidecar.client("support").build()) {
             assertTrue(kedge.ready(Sidecar.GENEROUS));
-            decide(kedge, "before-the-frost");
+            Sidecar.waitFor("an answer in time", () -> !decide(kedge, kedge.newEpisodeId()).isFallback());
             Sidecar.say("stop");
             try {
                 for (int i = 0; i < CircuitBreaker.FAILURES_TO_OPEN; i++) {

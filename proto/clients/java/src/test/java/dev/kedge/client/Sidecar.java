@@ -47,6 +47,11 @@ public final class Sidecar {
         return builder;
     }
 
+    /** One that waits for the server however slow the machine is, where speed is not the point. */
+    public static KedgeBuilder patient(String... policies) {
+        return client(policies).decideDeadline(GENEROUS);
+    }
+
     /** Tells pytest to do something, e.g. "freeze" or "down", and answers what it said. */
     public static String say(String verb) {
         var request = HttpRequest.newBuilder(URI.create(env("CONTROL") + "/" + verb))
