@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from kedge.bandit.v1 import policy_pb2
+from kedge.bandit.v1 import policy_pb2, proposal_pb2
 from kedge_bandit.adapters.console import proposals_read as proposals
-from kedge_bandit.adapters.console import ramps, reading
+from kedge_bandit.adapters.console import ramps, reading, wording
+from kedge_bandit.adapters.console.charts import Interval
 from kedge_bandit.adapters.console.visit import Visit
 
 _Z95: Final = 1.959964
@@ -61,6 +62,15 @@ def beliefs_of(cells: Iterable[Any]) -> dict[str, Belief]:
     return found
 
 
+def holdout_lift(proposals: Iterable[proposal_pb2.Proposal]) -> Interval | None:
+    """Give the difference of quality with which what serves now was promoted last; None where this reader sees none."""
+    serving = [one for one in proposals if wording.state(one) == "SERVING" and one.gate_result.HasField("quality")]
+    if not serving:
+        return None
+    quality = max(serving, key=lambda one: one.approve_time.ToNanoseconds()).gate_result.quality
+    return Interval(label="holdout", mean=quality.mean, lower=quality.lower, upper=quality.upper, tone="good")
+
+
 async def show(visit: Visit) -> Response:
     """Show one policy."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
@@ -68,6 +78,7 @@ async def show(visit: Visit) -> Response:
     standing = await reading.standing_of(visit, visit.tenant, name, cells=True)
     events = (await reading.events_of(visit, visit.tenant, size=_EVENTS)).events
     found = await proposals.all_of(visit, visit.tenant)
+    ours = None if found is None else [one for one in found if one.policy == name]
     return visit.show(
         "one_policy.html",
         section="policy",
@@ -77,5 +88,6 @@ async def show(visit: Visit) -> Response:
         dimensions=DIMENSIONS,
         ramps=await ramps.ramps_of(visit, name),
         events=[event for event in events if event.subject.startswith(name)][:_EVENTS_SHOWN],
-        proposals=None if found is None else [one for one in found if one.policy == name],
+        proposals=ours,
+        on_holdout=holdout_lift(ours or []),
     )
