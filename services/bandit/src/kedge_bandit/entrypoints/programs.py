@@ -70,6 +70,15 @@ def gate(settings: Settings, url: str) -> list[Program]:
     return [Program(name="gate", module="gate", settings=own)]
 
 
+def everything(settings: Settings, gate_url: str) -> list[Program]:
+    """List every process of one machine.
+
+    >>> [program.name for program in everything(Settings(console_port=8090), "")]
+    ['server', 'worker', 'web', 'console']
+    """
+    return [*servers(settings), worker(), web(), *gate(settings, gate_url), *console(settings)]
+
+
 def _nth(port: int, number: int) -> int:
     """Count ports up; 0 means none or any, and stays."""
     return port + number if port else 0

@@ -87,8 +87,7 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
         keys = {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
     telemetry = Telemetry(registry)
     keyring, issuer_keys = keyring_of(settings)
-    clock = DatabaseClock()
-    flags = flag_watch(settings, telemetry.registry)
+    clock, flags = DatabaseClock(), flag_watch(settings, telemetry.registry)
     override = overrides(settings, flags)
     snapshot = ReplicaSnapshot(
         reads=ServingReads(engine_of(url, size=2)),

@@ -76,7 +76,11 @@ class WorkerMetrics:
         self._not_anchored = Counter(
             "kedge_audit_anchor_failures", "Times that anchors could not be written", registry=registry
         )
+        self._register_promotion()
 
+    def _register_promotion(self) -> None:
+        """Register what proposals, ramps and webhooks count."""
+        registry = self.registry
         self._messages = Counter(
             "kedge_webhook_attempts",
             "Attempts to send messages, by their state after it",
@@ -85,7 +89,7 @@ class WorkerMetrics:
         )
         self._ramps = Counter("kedge_ramp_steps", "Steps that the service took by itself", ("step",), registry=registry)
         self._proposals = Gauge(
-            "kedge_proposals", "Proposals that are not over, by state", (*tenant, "state"), registry=registry
+            "kedge_proposals", "Proposals that are not over, by state", ("tenant", "state"), registry=registry
         )
 
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:

@@ -45,6 +45,7 @@ class Worker:
 def build_worker(settings: Settings, url: str) -> Worker:
     """Build what a worker process runs; it opens its first connection when it runs."""
     engine = engine_of(url, size=2)
+    ledgers = PostgresLedgers(engine)
 
     async def tenants() -> list[TenantId]:
         async with engine.connect() as connection:
@@ -64,16 +65,14 @@ def build_worker(settings: Settings, url: str) -> Worker:
         retain=partial(let_all_months_go, engine),
     )
     anchoring = Anchoring(
-        ledgers=PostgresLedgers(engine),
+        ledgers=ledgers,
         folder=settings.data_dir,
         tenants=tenants,
         connect=connector(url),
         metrics=metrics,
     )
-    ramping = Ramping(
-        step=StepRamps(PostgresLedgers(engine), overrides(settings, flags)), tenants=tenants, metrics=metrics
-    )
-    attend = AttendProposals(PostgresLedgers(engine), LocalClock())
+    step, attend = StepRamps(ledgers, overrides(settings, flags)), AttendProposals(ledgers, LocalClock())
+    ramping = Ramping(step=step, tenants=tenants, metrics=metrics)
     attending = Attending(engine=engine, attend=attend, metrics=metrics)
     telling = Telling(
         engine=engine_of(url, size=2),

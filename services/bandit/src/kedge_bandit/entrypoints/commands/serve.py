@@ -51,13 +51,7 @@ def _run(settings: Settings, database: ReadyDatabase, console: Console) -> None:
         settings,
         database,
         said=lambda line: console.print(line, style="yellow", markup=False),
-        run=[
-            *programs.servers(settings),
-            programs.worker(),
-            programs.web(),
-            *programs.gate(settings, database.gate_url),
-            *programs.console(settings),
-        ],
+        run=programs.everything(settings, database.gate_url),
     )
     supervisor.obey_signals()
     try:

@@ -60,13 +60,7 @@ def up(
             settings,
             database,
             said=lambda line: console.print(line, style="yellow", markup=False),
-            run=[
-                *programs.servers(settings),
-                programs.worker(),
-                programs.web(),
-                *programs.gate(settings, database.gate_url),
-                *programs.console(settings),
-            ],
+            run=programs.everything(settings, database.gate_url),
             log_dir=out / "logs",
         )
         supervisor.environment = {**supervisor.environment, "KEDGE_CONSOLE_PORT": str(settings.console_port)}
