@@ -70,7 +70,7 @@ class _Vectors:
 
 @dataclass(slots=True)
 class AllocationMemory:
-    """Vectors by tenant and policy, those published last at the end. An allocation never changes once it is committed."""
+    """Vectors by tenant and policy, those published last at the end; a committed allocation never changes."""
 
     most_bytes: int = MOST_BYTES
     _known: OrderedDict[tuple[TenantId, PolicyName], _Vectors] = field(default_factory=OrderedDict)
