@@ -2,7 +2,10 @@
 
 import html
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
@@ -10,10 +13,13 @@ from hypothesis import strategies as st
 
 from kedge.bandit.v1 import decision_pb2, policy_pb2, policy_service_pb2, proposal_pb2
 from kedge_bandit.adapters.console import audit, diff
+from kedge_bandit.adapters.console.app import Console, build_app
+from kedge_bandit.adapters.console.backend import Backend
 from kedge_bandit.adapters.console.inert import inert
+from kedge_bandit.adapters.console.login import Doors
 from kedge_bandit.adapters.console.pages import PAGES
 from kedge_bandit.adapters.console.rendering import make_rendering
-from kedge_bandit.adapters.console.sessions import LONGEST_SECONDS, Session, Sessions
+from kedge_bandit.adapters.console.sessions import COOKIE, LONGEST_SECONDS, Session, Sessions
 from kedge_bandit.adapters.console.standing import stand
 from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.domain.identifiers import TenantId
@@ -131,3 +137,34 @@ def test_promotions_are_what_gave_or_took_traffic() -> None:
 
     verbs = ["proposal.submitted", "proposal.approved", "proposal.reverted", "ramp.advanced", "policy.frozen"]
     assert [audit.fits(Event(verb), "promotions") for verb in verbs] == [False, True, True, True, False]
+
+
+async def test_a_fault_of_our_own_is_a_page_that_tells_nothing_of_itself() -> None:
+    @asynccontextmanager
+    async def nowhere() -> AsyncIterator[Backend]:
+        broken = Unreachable()
+        yield Backend(
+            policies=broken, governance=broken, tenants=broken, proposals=broken, ramps=broken, holdout=broken
+        )
+
+    sessions = Sessions()
+    secret = sessions.begin(Session(person=None, roles={None: Role.OPERATOR}, bearers={None: "key"}, until=1e12))
+    origins = ["http://console"]
+    app = build_app(
+        Console(origins=origins, connect=nowhere, doors=Doors(), rendering=make_rendering(), sessions=sessions)
+    )
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=origins[0]) as client:
+            answer = await client.get("/", headers={"cookie": f"{COOKIE}={secret}"})
+    assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    assert "This page broke" in answer.text
+    assert "a secret of the machine" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+class Unreachable:
+    """A stub whose every call fails in a way that nobody expected."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError("a secret of the machine")

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from kedge_bandit.adapters.console import failures
 from kedge_bandit.adapters.console.backend import Backend, CallRefused
 from kedge_bandit.adapters.console.login import Doors, login_place, open_pages
-from kedge_bandit.adapters.console.origin import SAFE_METHODS, SameOrigin
+from kedge_bandit.adapters.console.origin import HEADERS, SAFE_METHODS, SameOrigin
 from kedge_bandit.adapters.console.pages import PAGES, Page
 from kedge_bandit.adapters.console.rendering import Rendering
 from kedge_bandit.adapters.console.sessions import COOKIE, Session, Sessions
@@ -67,6 +67,7 @@ def build_app(console: Console) -> FastAPI:
             Middleware(GZipMiddleware, minimum_size=1024),
         ],
     )
+    app.add_exception_handler(Exception, _broken(console))
     app.add_route("/healthz", _alive, methods=["GET"], include_in_schema=False)
     app.add_route("/static/{name}", _static(console.rendering), methods=["GET"], include_in_schema=False)
     for path, method, answer in open_pages(console.doors, console.sessions, console.rendering):
@@ -103,7 +104,7 @@ def _guarded(page: Page, console: Console) -> Callable[[Request], Awaitable[Resp
             form = {} if request.method in SAFE_METHODS else await read_form(request)
             visit = await _visit(request, console, session, form)
         except (NotFound, FormRefused) as error:
-            return _lost(console, request, session, error)
+            return _lost(console, error)
         if not _admits(page.permission, visit):
             return failures.denied(visit, page.permission)
         try:
@@ -153,10 +154,21 @@ def _admits(permission: Permission, visit: Visit) -> bool:
     return visit.session.may(permission, visit.tenant)
 
 
-def _lost(console: Console, request: Request, session: Session, error: Exception) -> Response:
+def _lost(console: Console, error: Exception) -> Response:
     sentence = str(error) or "There is no such page, or none for you."
-    page = console.rendering.render("lost.html", sentence=sentence, label=session.label, theme="")
+    page = console.rendering.render("lost.html", title="Nothing here", sentence=sentence, theme="")
     return HTMLResponse(page, 404 if isinstance(error, NotFound) else 413, headers={"cache-control": "no-store"})
+
+
+def _broken(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Show a page for a fault of our own; its traceback is in the log."""
+
+    async def answer(_request: Request, _error: Exception) -> Response:
+        sentence = "The console failed on this page. Nothing was changed by showing it; what went wrong is in its log."
+        page = console.rendering.render("lost.html", title="This page broke", sentence=sentence, theme="")
+        return HTMLResponse(page, 500, headers={**HEADERS, "cache-control": "no-store"})
+
+    return answer
 
 
 def _missing(console: Console) -> Callable[[Request], Awaitable[Response]]:
@@ -164,6 +176,6 @@ def _missing(console: Console) -> Callable[[Request], Awaitable[Response]]:
         session = console.sessions.find(request.cookies.get(COOKIE))
         if session is None:
             return moved(login_place(request))
-        return _lost(console, request, session, NotFound())
+        return _lost(console, NotFound())
 
     return answer
