@@ -125,9 +125,7 @@ def _report(weighed: list[Weighed], ready: dict[str, list[float]]) -> Report:
     rows = [
         Row(name=f"worker, 200 tenants with {cells}", value=two_hundred.worker, bar=TOTAL_BAR, unit="MB"),
         Row(name="worker, per tenant from 20 to 100", value=_growth(twenty, hundred)[0], bar=TENANT_BAR, unit="kB"),
-        Row(
-            name="worker, per tenant from 300 to 400", value=_growth(late, last)[0], bar=TENANT_BAR, unit="kB"
-        ),
+        Row(name="worker, per tenant from 300 to 400", value=_growth(late, last)[0], bar=TENANT_BAR, unit="kB"),
         *(Row(name=f"worker, {one.tenants} tenants", value=one.worker, unit="MB") for one in weighed),
         *(Row(name=f"server, {one.tenants} tenants", value=one.server, unit="MB") for one in weighed),
         Row(name="server, per tenant from 20 to 400", value=_growth(twenty, last)[1], unit="kB"),

@@ -115,7 +115,8 @@ def upgraded(fresh_database: str) -> Iterator[tuple[psycopg.Connection[Any], dic
         connection.execute("SELECT control.create_tenant(%s)", (FRESH,))
         assert connection.execute("SELECT control.extend_partitions('')").fetchall() == [(None,)]
         divided = [connection.execute("SELECT control.divide_next(0)").fetchall()[0][0] for _ in range(8)]
-        assert sorted(divided[:7]) == [f"{schema_of(FRESH)}.{name}" for name in DIVIDED] and divided[7] is None
+        assert sorted(divided[:7]) == [f"{schema_of(FRESH)}.{name}" for name in DIVIDED]
+        assert divided[7] is None
         yield connection, before, control
         for tenant in (EMPTY, FULL, FRESH):
             connection.execute(f"DROP SCHEMA {schema_of(tenant)} CASCADE")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from hypothesis import given
-from sqlalchemy import Table, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Table, delete, func, literal_column, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -274,7 +274,7 @@ async def test_a_change_of_mode_does_not_wait_for_the_disk_and_its_answer_does(
     ledgers: PostgresLedgers, registry: PostgresTenants, new_tenant: NewTenant, engine: AsyncEngine
 ) -> None:
     tenant = await new_tenant()
-    start = literal_column("'0/0'::pg_lsn")
+    start: ColumnElement[str] = literal_column("'0/0'::pg_lsn")
     written = func.pg_wal_lsn_diff(func.pg_current_wal_insert_lsn(), start)
     on_disk = func.pg_wal_lsn_diff(func.pg_current_wal_flush_lsn(), start)
     waits = func.current_setting("synchronous_commit")

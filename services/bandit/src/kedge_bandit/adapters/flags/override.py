@@ -42,7 +42,8 @@ class Overrides:
         if text is None or text in Mode.__members__:
             return ""
         said = f"holds {text[:_SHOWN]!r}, which is no mode" if text else "cannot be read, or is empty"
-        return f"the file {self.file.name} {said}, so {Mode.FROZEN} is served: write one of {', '.join(Mode)}, or remove it"
+        modes = ", ".join(Mode)
+        return f"the file {self.file.name} {said}, so {Mode.FROZEN} is served: write one of {modes}, or remove it"
 
     def _machine(self) -> dict[str, Mode]:
         """Read file or environment. A file that cannot be read or understood restricts: somebody meant to stop it."""
