@@ -64,6 +64,8 @@ def test_a_setting_that_cannot_be_used_is_named(environment: dict[str, str], sen
 
 def test_texts_that_look_like_markup_or_pictures_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no server answers at 127.0.0.1:1: start it" in said("status", "acme", KEDGE_ADDRESS="127.0.0.1:1")
+    gate = said("holdout", "status", "acme", "support", KEDGE_GATE_ADDRESS="127.0.0.1:1")
+    assert "no gate answers at 127.0.0.1:1: start `kedge serve`" in gate
     console: Console = InertConsole(width=80)
     console.print("127.0.0.1:abc: of :smiley:")
     assert capsys.readouterr().out == "127.0.0.1:abc: of :smiley:\n"

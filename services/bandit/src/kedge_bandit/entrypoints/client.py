@@ -116,7 +116,14 @@ def connected_to_gate() -> Iterator[Client]:
     """Open a channel to the gate, which serves the holdout and nothing else. Raises NoKey, SettingRefused."""
     settings = read_client_settings()
     with connected(replace(settings, address=settings.gate_address)) as client:
-        yield client
+        try:
+            yield client
+        except grpc.RpcError as error:
+            call: Any = error
+            if "refused" not in (call.details() or ""):
+                raise
+            told = f"no gate answers at {settings.gate_address}: start `kedge serve`, or set KEDGE_GATE_ADDRESS"
+            raise SettingRefused(told) from error
 
 
 @contextmanager
