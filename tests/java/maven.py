@@ -14,9 +14,11 @@ FOLDER = ROOT / "proto/clients/java"
 BUILD = ROOT / "build/java"
 REPOSITORY = Path("/usr/share/maven-repo")
 SETTINGS = Path("/etc/maven/settings-debian.xml")
-_TOOLS = ("mvn", "protoc", "grpc_java_plugin")
+_TOOLS = ("javac", "mvn", "protoc", "grpc_java_plugin")
+_FILES = ("include/google/protobuf/timestamp.proto", "lib/*/jni/libnetty-tcnative.so")
 _ARTIFACTS = (
     "io/grpc/grpc-netty",
+    "io/netty/netty-tcnative",
     "com/google/api/grpc/proto-google-common-protos",
     "com/google/code/gson/gson",
     "org/junit/jupiter/junit-jupiter",
@@ -38,6 +40,7 @@ def missing() -> str:
     """Name what this machine lacks for the Java tests; empty where nothing is missing."""
     lacks = [tool for tool in _TOOLS if shutil.which(tool) is None]
     lacks += [name for name in _ARTIFACTS if not (REPOSITORY / name).is_dir()]
+    lacks += [name for name in _FILES if not any(Path("/usr").glob(name))]
     return ", ".join(lacks)
 
 
