@@ -1,5 +1,7 @@
 """The first page: tenants and policies, whether anything is held back and why, one freeze button each."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +16,12 @@ from kedge_bandit.domain.identifiers import TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView:
-    """A tenant with its policies; `open_proposals` is None where the server has none to list."""
+    """A tenant with its policies; `waiting` are proposals that wait for somebody's approval."""
 
     tenant: TenantId
     modes: Any
     standings: list[Standing]
-    open_proposals: list[Any] | None
+    waiting: Sequence[Any]
     incidents: list[Any]
 
     @property
@@ -40,14 +42,13 @@ class TenantView:
 
 async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
     """Read one tenant."""
-    modes = await reading.mode_of(visit, f"tenants/{tenant}", tenant)
-    return TenantView(
-        tenant=tenant,
-        modes=modes,
-        standings=await reading.standings_of(visit, tenant),
-        open_proposals=await proposals.open_ones(visit, tenant),
-        incidents=await reading.incidents_of(visit, tenant),
+    modes, standings, waiting, incidents = await asyncio.gather(
+        reading.mode_of(visit, f"tenants/{tenant}", tenant),
+        reading.standings_of(visit, tenant),
+        proposals.list_of(visit, tenant, proposals.WAITING),
+        reading.incidents_of(visit, tenant),
     )
+    return TenantView(tenant=tenant, modes=modes, standings=standings, waiting=waiting.found, incidents=incidents)
 
 
 async def show(visit: Visit) -> Response:
@@ -57,7 +58,7 @@ async def show(visit: Visit) -> Response:
     shown = names[start : start + reading.TENANTS_SHOWN]
     views = await reading.together(view_of(visit, tenant) for tenant in shown)
     everything = await reading.mode_of(visit, "global") if visit.session.is_everywhere else None
-    waiting = [one for view in views for one in view.open_proposals or [] if proposals.is_mine_to_decide(visit, one)]
+    waiting = [one for view in views for one in view.waiting if proposals.is_mine_to_decide(visit, one)]
     return visit.show(
         "overview.html",
         section="overview",

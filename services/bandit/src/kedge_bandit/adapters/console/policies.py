@@ -1,5 +1,6 @@
 """One policy: what is served and learned, what it believes, how its traffic is shared, what happened to it."""
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterable
@@ -75,10 +76,12 @@ async def show(visit: Visit) -> Response:
     """Show one policy."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
     name = visit.policy
-    standing = await reading.standing_of(visit, visit.tenant, name, cells=True)
-    events = (await reading.events_of(visit, visit.tenant, size=_EVENTS)).events
-    found = await proposals.all_of(visit, visit.tenant)
-    ours = None if found is None else [one for one in found if one.policy == name]
+    standing, events, served, found = await asyncio.gather(
+        reading.standing_of(visit, visit.tenant, name, cells=True),
+        reading.events_of(visit, visit.tenant, size=_EVENTS),
+        proposals.list_of(visit, visit.tenant, proposals.SERVED, policy=name, most=_EVENTS_SHOWN),
+        ramps.ramps_of(visit, name),
+    )
     return visit.show(
         "one_policy.html",
         section="policy",
@@ -86,8 +89,8 @@ async def show(visit: Visit) -> Response:
         policy=standing.status.policy,
         beliefs=beliefs_of(standing.status.cells),
         dimensions=DIMENSIONS,
-        ramps=await ramps.ramps_of(visit, name),
-        events=[event for event in events if event.subject.startswith(name)][:_EVENTS_SHOWN],
-        proposals=ours,
-        on_holdout=holdout_lift(ours or []),
+        ramps=found,
+        events=[event for event in events.events if event.subject.startswith(name)][:_EVENTS_SHOWN],
+        served=served.found,
+        on_holdout=holdout_lift(served.found),
     )

@@ -15,10 +15,9 @@ from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.adapters.console.visit import Visit, moved
 from kedge_bandit.domain.principal import Permission
 
-SHOWN: Final = 50
 TABS: Final = {
     "open": ("Open", read.OPEN),
-    "served": ("Served", ("SERVING", "REVERTED", "SUPERSEDED")),
+    "served": ("Served", read.SERVED),
     "ended": ("Not served", ("GATE_FAILED", "REJECTED", "EXPIRED", "WITHDRAWN", "VOIDED")),
     "all": ("All", ()),
 }
@@ -26,20 +25,23 @@ REVERT_BLOCK_DAYS: Final = 7
 
 
 async def inbox(visit: Visit) -> Response:
-    """Show what waits for this person in every tenant, and what they proposed themselves."""
+    """Show what waits for this person in every tenant, what they proposed themselves, and what is under way."""
     names = (await reading.tenants_of(visit))[: reading.TENANTS_SHOWN]
-    found = await reading.together(read.open_ones(visit, tenant) for tenant in names)
-    open_ones = [one for each in found for one in each or []]
-    mine = [one for one in open_ones if read.is_mine_to_decide(visit, one)]
-    own = [one for one in open_ones if read.is_by(visit, one)]
-    others = [one for one in open_ones if one not in mine and one not in own]
+    asked = [(tenant, states) for states in (read.WAITING, read.UNDER_WAY) for tenant in names]
+    listings = await reading.together(read.list_of(visit, tenant, states) for tenant, states in asked)
+    mine: list[Any] = []
+    own: list[Any] = []
+    others: list[Any] = []
+    for one in (one for listing in listings for one in listing.found):
+        place = mine if read.is_mine_to_decide(visit, one) else own if read.is_by(visit, one) else others
+        place.append(one)
     return visit.show(
         "inbox.html",
         section="inbox",
         mine=mine,
         own=own,
         others=others,
-        is_served=any(each is not None for each in found),
+        is_served=any(listing.is_served for listing in listings),
     )
 
 
@@ -48,21 +50,8 @@ async def queue(visit: Visit) -> Response:
     assert visit.tenant is not None  # noqa: S101 - the path names it
     tab = visit.asked("show", "open")
     tab = tab if tab in TABS else "open"
-    start = int(visit.asked("from")) if visit.asked("from").isdecimal() else 0
-    found = await read.all_of(visit, visit.tenant)
-    states = TABS[tab][1]
-    fitting = [one for one in found or [] if not states or wording.state(one) in states]
-    return visit.show(
-        "proposals.html",
-        section="proposals",
-        found=fitting[start : start + SHOWN],
-        total=len(fitting),
-        start=start,
-        step=SHOWN,
-        tab=tab,
-        tabs=TABS,
-        is_served=found is not None,
-    )
+    listing = await read.list_of(visit, visit.tenant, TABS[tab][1], after=visit.asked("after"))
+    return visit.show("proposals.html", section="proposals", listing=listing, tab=tab, tabs=TABS)
 
 
 async def show(visit: Visit) -> Response:

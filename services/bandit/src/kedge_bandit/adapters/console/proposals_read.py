@@ -1,6 +1,8 @@
 """Read proposals for the pages: which are open, which wait for whom."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from kedge.bandit.v1 import proposal_pb2, proposal_service_pb2
 from kedge_bandit.adapters.console import wording
@@ -9,34 +11,45 @@ from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission
 
-OPEN: Final = ("SUBMITTED", "GATE_RUNNING", "INCONCLUSIVE", "AWAITING_APPROVAL", "APPROVED")
-_PAGE: Final = 1000
+WAITING: Final = ("AWAITING_APPROVAL",)
+UNDER_WAY: Final = ("SUBMITTED", "GATE_RUNNING", "INCONCLUSIVE", "APPROVED")
+OPEN: Final = (*UNDER_WAY, *WAITING)
+SERVED: Final = ("SERVING", "REVERTED", "SUPERSEDED")
+SHOWN: Final = 50
+"""Proposals of one page: each comes with its whole text."""
 
 
-async def all_of(visit: Visit, tenant: TenantId) -> list[Any] | None:
-    """List a tenant's proposals, newest first; None where the server does not serve them yet. Raises CallRefused."""
-    return await _listed(visit, proposal_service_pb2.ListProposalsRequest(parent=f"tenants/{tenant}"), tenant)
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Proposals, newest first, and where the next ones begin; empty at the end.
+
+    Attributes:
+        is_served: whether the server serves proposals at all.
+    """
+
+    found: Sequence[proposal_pb2.Proposal] = ()
+    next: str = ""
+    is_served: bool = True
 
 
-async def open_ones(visit: Visit, tenant: TenantId) -> list[Any] | None:
-    """List those that may still be served."""
-    states = [proposal_pb2.Proposal.State.Value(f"STATE_{name}") for name in OPEN]
-    return await _listed(
-        visit, proposal_service_pb2.ListProposalsRequest(parent=f"tenants/{tenant}", states=states), tenant
+async def list_of(
+    visit: Visit, tenant: TenantId, states: Sequence[str], *, policy: str = "", after: str = "", most: int = SHOWN
+) -> Listing:
+    """List a tenant's proposals in some states, all of them where none is named. Raises CallRefused."""
+    request = proposal_service_pb2.ListProposalsRequest(
+        parent=f"tenants/{tenant}",
+        states=[proposal_pb2.Proposal.State.Value(f"STATE_{name}") for name in states],
+        policy=policy,
+        page_token=after,
+        page_size=most,
     )
-
-
-async def _listed(
-    visit: Visit, request: proposal_service_pb2.ListProposalsRequest, tenant: TenantId
-) -> list[Any] | None:
-    request.page_size = _PAGE
     try:
         page = await visit.call(visit.backend.proposals.ListProposals, request, tenant)
     except CallRefused as error:
         if error.code == "UNIMPLEMENTED":
-            return None
+            return Listing(is_served=False)
         raise
-    return list(page.proposals)
+    return Listing(page.proposals, page.next_page_token)
 
 
 def name_of(visit: Visit) -> str:
