@@ -10,7 +10,8 @@ import pytest
 
 from kedge_bandit.adapters.holdout.connect import Connections
 from kedge_bandit.application.answer_cases import Run
-from kedge_bandit.application.holdout_ports import AnswererKind, AnswererSettings, AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
+from kedge_bandit.application.holdout_ports import AnswererKind, AnswererSettings
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.holdout import HoldoutCase, Message, RegexCheck, RubricCheck
 from kedge_bandit.domain.identifiers import PolicyName, TenantId

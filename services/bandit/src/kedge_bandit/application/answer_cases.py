@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kedge_bandit.application.holdout_ports import Answer, AnswerFailed, FetchAnswer, Judge, KeptAnswer
+from kedge_bandit.application.answer_ports import AnswerFailed, FetchAnswer, Judge
+from kedge_bandit.application.holdout_ports import Answer, KeptAnswer
 from kedge_bandit.domain.dimension import Arm
 from kedge_bandit.domain.holdout import HoldoutCase, RubricCheck
 from kedge_bandit.domain.identifiers import PolicyName, TenantId

@@ -120,28 +120,11 @@ class Claim:
             gate_time=now,
             unmet=unmet(proposal),
         )
-        refusal = None
-        if number > MAX_QUERIES:
-            told = f"all {MAX_QUERIES} queries since the last rotation are used: rotate the holdout"
-            refusal = inconclusive(query, Inconclusive.LEDGER_EXHAUSTED, told)
-        elif not reported and (few := too_few(counted, hard)):
-            refusal = inconclusive(replace(query, query=0), Inconclusive.TOO_FEW_CASES, *few, cases=counted)
-        elif not reported and found is None:
-            told = "nobody answers this policy's cases: name who does with `kedge holdout answerer`"
-            refusal = inconclusive(replace(query, query=0), Inconclusive.CASE_ERROR, told)
+        refusal = _refusal(query, number, (counted, hard), is_reported=bool(reported), is_answered=found is not None)
         if refusal is not None:
             await conclude_with(record, tenant, proposal.proposal_id, refusal)
             return refusal
-        row = LedgerRow(
-            version_number=newest.number,
-            query=number,
-            proposal=proposal.proposal_id,
-            alpha=query.alpha,
-            open_time=now,
-            lease_until=now + self.lease,
-            done=0,
-            total=len(reported) or counted + hard,
-        )
+        row = self._row(query, newest, proposal, len(reported) or counted + hard)
         await record.ledger.open(policy, row)
         return Claimed(
             tenant=tenant,
@@ -154,6 +137,18 @@ class Claim:
             reported=reported,
         )
 
+    def _row(self, query: Query, version: Version, proposal: Proposal, total: int) -> LedgerRow:
+        return LedgerRow(
+            version_number=version.number,
+            query=query.query,
+            proposal=proposal.proposal_id,
+            alpha=query.alpha,
+            open_time=query.gate_time,
+            lease_until=query.gate_time + self.lease,
+            done=0,
+            total=total,
+        )
+
     async def _version(self, record: HoldoutRecord, policy: PolicyName, *, is_reported: bool) -> Version:
         """Read the version in force; one without cases carries the ledger of a platform that keeps its own."""
         newest = await record.cases.newest(policy)
@@ -163,6 +158,25 @@ class Claim:
         if is_reported:
             await record.cases.add(policy, empty, (), ())
         return empty
+
+
+def _refusal(
+    query: Query, number: int, sizes: tuple[int, int], *, is_reported: bool, is_answered: bool
+) -> GateResult | None:
+    """Say why a query is not opened at all, and so not used; None where it is."""
+    if number > MAX_QUERIES:
+        told = f"all {MAX_QUERIES} queries since the last rotation are used: rotate the holdout"
+        return inconclusive(query, Inconclusive.LEDGER_EXHAUSTED, told)
+    if is_reported:
+        return None
+    unused = replace(query, query=0)
+    few = too_few(*sizes)
+    if few:
+        return inconclusive(unused, Inconclusive.TOO_FEW_CASES, *few, cases=sizes[0])
+    if not is_answered:
+        told = "nobody answers this policy's cases: name who does with `kedge holdout answerer`"
+        return inconclusive(unused, Inconclusive.CASE_ERROR, told)
+    return None
 
 
 async def gate_counts(record: HoldoutRecord, policy: PolicyName) -> tuple[int, int]:

@@ -7,15 +7,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from kedge_bandit.application.answer_ports import Connect
 from kedge_bandit.application.govern import Order
-from kedge_bandit.application.holdout_ports import (
-    AnswererPart,
-    AnswererSettings,
-    Connect,
-    HoldoutRecord,
-    Holdouts,
-    Version,
-)
+from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, HoldoutRecord, Holdouts, Version
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.audit import Fact
 from kedge_bandit.domain.change import Change, subject_of

@@ -11,15 +11,9 @@ from typing import Final
 import numpy as np
 
 from kedge_bandit.application.answer_cases import INCUMBENT, Run
+from kedge_bandit.application.answer_ports import AnswerFailed, Connect
 from kedge_bandit.application.claim_query import Claim, Claimed, conclude_with
-from kedge_bandit.application.holdout_ports import (
-    AnswererPart,
-    AnswererSettings,
-    AnswerFailed,
-    Connect,
-    Holdouts,
-    KeptAnswer,
-)
+from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, Holdouts, KeptAnswer
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import Reported
 from kedge_bandit.domain.candidate import actions_compared

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import httpx2
 
-from kedge_bandit.application.holdout_ports import Answer, AnswererSettings, AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
+from kedge_bandit.application.holdout_ports import Answer, AnswererSettings
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.holdout import HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId

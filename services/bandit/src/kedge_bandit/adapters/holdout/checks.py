@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
-from kedge_bandit.application.holdout_ports import AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.holdout import (
     EpisodeCheck,

@@ -9,13 +9,8 @@ from urllib.parse import urlsplit
 
 from kedge_bandit.adapters.holdout import chat, checks, core_app, script
 from kedge_bandit.adapters.holdout.judge import PairwiseJudge
-from kedge_bandit.application.holdout_ports import (
-    AnswererKind,
-    AnswererSettings,
-    AnswerFailed,
-    FetchAnswer,
-    Judge,
-)
+from kedge_bandit.application.answer_ports import AnswerFailed, FetchAnswer, Judge
+from kedge_bandit.application.holdout_ports import AnswererKind, AnswererSettings
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.holdout import HoldoutCase
 

@@ -9,7 +9,8 @@ import grpc
 from grpc import aio
 
 from kedge.bandit.v1 import answer_service_pb2, answer_service_pb2_grpc, decision_pb2, episode_pb2, policy_pb2
-from kedge_bandit.application.holdout_ports import Answer, AnswererSettings, AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
+from kedge_bandit.application.holdout_ports import Answer, AnswererSettings
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.holdout import HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kedge_bandit.adapters.holdout.chat import Chat
-from kedge_bandit.application.holdout_ports import AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
 from kedge_bandit.domain.holdout import RubricCheck
 
 _TASK: Final = (

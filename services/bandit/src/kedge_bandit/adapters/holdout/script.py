@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kedge_bandit.application.holdout_ports import Answer, AnswererSettings, AnswerFailed
+from kedge_bandit.application.answer_ports import AnswerFailed
+from kedge_bandit.application.holdout_ports import Answer, AnswererSettings
 from kedge_bandit.domain.dimension import Arm
 from kedge_bandit.domain.holdout import EpisodeCheck, HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
