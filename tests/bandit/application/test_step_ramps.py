@@ -189,7 +189,8 @@ async def test_an_approved_arm_is_given_more_once_it_is_surely_better(scenes: Sc
     await scene.learn()
     await play_turns(scene, 7000, name="first", success={"fresh": 1.0, "small": 0.3})
 
-    assert await step(scene) == [Step.ADVANCE]
+    assert await step(scene) == [Step.ADVANCE, Step.ADVANCE]  # the floor's and the arm's
 
     async with scene.ledgers.open(scene.tenant) as ledger:
-        assert (await ledger.policies.get(SUPPORT)).spec.exploration.arm_caps[arm_id] == 0.2
+        exploration = (await ledger.policies.get(SUPPORT)).spec.exploration
+    assert (exploration.floor, exploration.arm_caps[arm_id]) == (0.5, 0.2)
