@@ -6,6 +6,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import cast
 
+from kedge_trainer.application.gym import Watching
 from kedge_trainer.application.ports import Episode, Ground
 from kedge_trainer.domain.errors import NotInstalled, UnknownEnvironment, UnknownTask
 from kedge_trainer.domain.splits import TrainingSplit, seed_of
@@ -36,6 +37,11 @@ def load(name: str) -> Ground:
         if missing.name != name:
             raise
         raise NotInstalled(name, f"install {distribution(name)}") from missing
+
+
+def watching(name: str) -> Watching:
+    """Import what a person who watches an environment is told; only the Gym asks."""
+    return cast("Watching", import_module(f"{name}.watching"))
 
 
 def distribution(name: str) -> str:

@@ -72,13 +72,13 @@ class Session:
         self._url = url
         self._socket = socket
 
-    def start(self, task: str, seed: int) -> RemoteEpisode:
-        """Begin an episode.
+    def start(self, task: str, seed: int, **switched: object) -> RemoteEpisode:
+        """Begin an episode; `switched` is what the environment's reset takes besides.
 
         Raises:
             ServerRefused: the server plays no such task or seed.
         """
-        return RemoteEpisode(self, _shown(self.ask("reset", {"task": task, "seed": seed})))
+        return RemoteEpisode(self, _shown(self.ask("reset", {"task": task, "seed": seed} | switched)))
 
     def state(self) -> Json:
         """Ask where the session stands."""

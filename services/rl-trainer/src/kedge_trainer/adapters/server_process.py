@@ -34,12 +34,22 @@ def become_server(name: str, *, python: str, host: str, port: int, held_out: boo
     """
     if port not in PORTS:
         raise CannotServe(f"{port} is no port; choose one from {PORTS[0]} to {PORTS[-1]} with --port")
+    check_installed(name, python)
+    command = [python, "-m", f"{name}.server.app", "--host", host, "--port", str(port)]
+    os.execvpe(python, command, os.environ | ({HELD_OUT: "1"} if held_out else {}))  # noqa: S606 - no shell is wanted
+
+
+def check_installed(name: str, python: str) -> None:
+    """Make sure that an interpreter can serve an environment.
+
+    Raises:
+        CannotServe: that is no interpreter.
+        NotInstalled: it lacks something.
+    """
     missing = _missing(python, "openenv", "uvicorn", name)
     if missing:
         remedy = "in a checkout run `make envs` and add --python build/envs/bin/python"
         raise NotInstalled(f"{missing[0]} for {python}", f"{remedy}, elsewhere install {distribution(name)}[server]")
-    command = [python, "-m", f"{name}.server.app", "--host", host, "--port", str(port)]
-    os.execvpe(python, command, os.environ | ({HELD_OUT: "1"} if held_out else {}))  # noqa: S606 - no shell is wanted
 
 
 def _missing(python: str, *modules: str) -> list[str]:

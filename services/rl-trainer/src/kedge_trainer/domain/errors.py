@@ -8,6 +8,7 @@ TrainerError
 ├── SeedOutOfSplit
 ├── SplitTooSmall
 ├── TaskForTesting
+├── NotSwitched
 ├── NoHeadline
 ├── NotInstalled
 ├── CannotServe
@@ -87,6 +88,17 @@ class TaskForTesting(TrainerError):
     def __init__(self, task: str) -> None:
         self.task = task
         super().__init__(f"task {task} is for testing alone; play it by `evaluate` or `infer` on --split test")
+
+
+class NotSwitched(TrainerError):
+    """A task was asked for in modes that it does not have together."""
+
+    reason = "NOT_SWITCHED"
+
+    def __init__(self, task: str, modes: Iterable[str]) -> None:
+        self.task, self.modes = task, tuple(modes)
+        how = f"with {' and '.join(self.modes)}" if self.modes else "without a mode"
+        super().__init__(f"task {task} is not played {how}; switch something off, or choose another task")
 
 
 class NoHeadline(TrainerError):

@@ -19,12 +19,14 @@ from kedge_trainer.application.ports import Ground
 from kedge_trainer.domain.errors import CannotWrite, UnknownTask
 from kedge_trainer.domain.splits import TrainingSplit, seed_of
 from kedge_trainer.entrypoints import show
+from kedge_trainer.entrypoints.gym import serve_gym
 from kedge_trainer.entrypoints.headlines import RESULTS, figures, show_headline
 from kedge_trainer.entrypoints.playing import play_in_terminal
 from kedge_trainer.entrypoints.settings import model_from_environment
 
 envs = typer.Typer(no_args_is_help=True, help="Environments: verified training grounds.")
 envs.command("headline")(show_headline)
+envs.command("gym")(serve_gym)
 
 Name = Annotated[str, typer.Argument(help="an environment of `envs list`")]
 Task = Annotated[str | None, typer.Option(help="a task of the environment; the first unless told")]
