@@ -172,9 +172,7 @@ def upsert_arm(policy: Policy, arm: Arm, change: Change) -> Move:
     places = [i for i, old in enumerate(arms) if (old.dimension, old.arm_id) == (arm.dimension, arm.arm_id)]
     replaced = [i for i, old in enumerate(arms) if pointer.names(old) and not old.retired and i not in places]
     if replaced and policy.spec.baseline.get(arm.dimension) == arm.name:
-        raise IllegalTransition(
-            f"arm {arm.name} is the baseline's: give the new content another name"
-        )
+        raise IllegalTransition(f"arm {arm.name} is the baseline's: give the new content another name")
     for i in replaced:
         arms[i] = _tombstone(arms[i])
         caps.pop(arms[i].arm_id, None)

@@ -77,9 +77,7 @@ def submit(
         if uniform_slice is not None:
             proposal.floor_stage.uniform_slice = uniform_slice
     else:
-        places = {"prompt": "prompt_variant", "arm": dimension}
-        proposal.arm.dimension = _BASELINE[places.get(kind, "model_route")]
-        proposal.arm.name, proposal.arm.content, proposal.arm.succeeds = arm, _text(_needed(file)), succeeds
+        proposal.arm.CopyFrom(_arm(kind, dimension, arm, _text(_needed(file)), succeeds))
     with connected() as client:
         request = pb.SubmitProposalRequest(parent=f"tenants/{tenant}", proposal=proposal, hold=hold)
         _said(client.call(client.proposals.SubmitProposal, request).proposal, as_json=as_json)
@@ -272,6 +270,11 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileRefused(f"{path} cannot be read: {error}") from error
+
+
+def _arm(kind: str, dimension: str, name: str, content: str, succeeds: str) -> policy_pb2.Arm:
+    place = {"prompt": "prompt_variant", "arm": dimension}.get(kind, "model_route")
+    return policy_pb2.Arm(dimension=_BASELINE[place], name=name, content=content, succeeds=succeeds)
 
 
 def _action(named: list[str]) -> policy_pb2.Action:
