@@ -45,6 +45,7 @@ def walled() -> Iterator[Stack]:
     gate = {"KEDGE_GATE_PORT": str(free_port()), "KEDGE_GATE_METRICS_PORT": "0"}
     with open_folder() as folder, running_stack("", folder, **gate) as stack:
         stack.tenant(TENANT)
+        stack.put_policy(two_models(TENANT))
         stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{gate['KEDGE_GATE_PORT']}"
         wait_for(lambda: is_serving(stack.environment["KEDGE_GATE_ADDRESS"]), "the gate to serve")
         yield stack
@@ -198,7 +199,6 @@ def test_only_the_gates_port_serves_the_holdout(walled: Stack) -> None:
         key = (("authorization", f"Bearer {walled.operator_key}"),)
         with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
             call(b"", metadata=key, timeout=10)
-    walled.put_policy(two_models(TENANT))
     status = walled.kedge("holdout", "status", TENANT, "support", "--json")
     assert json.loads(status.stdout)["gate_cases"] == 0, status.stderr
 
@@ -211,7 +211,6 @@ def exported(stack: Stack, key: str) -> set[str]:
 
 
 def test_a_trainer_is_given_no_reserved_episode(walled: Stack) -> None:
-    walled.put_policy(two_models(TENANT))
     names = [f"session-{number}/1" for number in range(200)]
     reserved = [name for name in names if is_reserved(TENANT, "support", name)][:2]
     free = [name for name in names if not is_reserved(TENANT, "support", name)][:3]
