@@ -15,6 +15,7 @@ from kedge.bandit.v1 import decision_pb2, policy_pb2, policy_service_pb2, propos
 from kedge_bandit.adapters.console import audit, diff
 from kedge_bandit.adapters.console.app import Console, build_app
 from kedge_bandit.adapters.console.backend import Backend
+from kedge_bandit.adapters.console.gym_wire import Gym
 from kedge_bandit.adapters.console.inert import inert
 from kedge_bandit.adapters.console.login import Doors
 from kedge_bandit.adapters.console.pages import PAGES
@@ -144,7 +145,13 @@ async def test_a_fault_of_our_own_is_a_page_that_tells_nothing_of_itself() -> No
     async def nowhere() -> AsyncIterator[Backend]:
         broken = Unreachable()
         yield Backend(
-            policies=broken, governance=broken, tenants=broken, proposals=broken, ramps=broken, holdout=broken
+            policies=broken,
+            governance=broken,
+            tenants=broken,
+            proposals=broken,
+            ramps=broken,
+            holdout=broken,
+            gym=Gym(""),
         )
 
     sessions = Sessions()

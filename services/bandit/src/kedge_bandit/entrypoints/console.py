@@ -15,6 +15,7 @@ import uvloop
 
 from kedge_bandit.adapters.console.app import Console, build_app
 from kedge_bandit.adapters.console.backend import Place, connected
+from kedge_bandit.adapters.console.gym_wire import Gym
 from kedge_bandit.adapters.console.login import LINKS, Doors
 from kedge_bandit.adapters.console.provider import Provider
 from kedge_bandit.adapters.console.rendering import make_rendering
@@ -113,7 +114,7 @@ def make_console(settings: Settings, origins: Collection[str], doors: Doors) -> 
     """Make the console over the server that the environment names."""
     return Console(
         origins=frozenset(origins),
-        connect=partial(connected, *places(settings)),
+        connect=partial(connected, *places(settings), Gym(settings.gym_url)),
         doors=doors,
         rendering=make_rendering(),
         sessions=Sessions(),

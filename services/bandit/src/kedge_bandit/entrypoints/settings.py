@@ -34,6 +34,7 @@ class Settings(BaseSettings):
         console_port: of the pages for people; 0: there are none.
         console_url: under which browsers reach them; empty: this machine's own addresses.
         console_client_id, console_client_secret: of the console at `jwt_issuer`, for sign-on; empty: there is none.
+        gym_url: of the Gym that the console shows, `kedge-trainer envs gym`; empty: there is none.
         gate_port: of the holdout's gRPC service, in the gate process; 0: there is no gate.
         gate_database_url: the gate's own login, `kedge_gate`; of the embedded database it is made.
         webhook_hosts: that webhooks may name, separated by commas; `*`: any. The demo profile adds this machine.
@@ -67,6 +68,7 @@ class Settings(BaseSettings):
     console_url: str = ""
     console_client_id: str = ""
     console_client_secret: str = Field(default="", repr=False)
+    gym_url: str = ""
     gate_port: int = Field(default=50053, ge=0, le=65535)
     gate_database_url: str = Field(default="", repr=False)
     gate_hosts: str = ""

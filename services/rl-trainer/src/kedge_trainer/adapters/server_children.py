@@ -10,8 +10,8 @@ from kedge_trainer.adapters.openenv_client import get
 from kedge_trainer.adapters.server_process import PORTS, check_installed
 from kedge_trainer.domain.errors import CannotServe, ServerRefused
 
-SECONDS: Final = 120.0
-"""OpenEnv takes some to import, the more so four times at once."""
+SECONDS: Final = 300.0
+"""OpenEnv takes some to import, the more so four times at once on a busy machine."""
 
 
 @contextmanager

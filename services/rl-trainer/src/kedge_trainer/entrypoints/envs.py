@@ -140,11 +140,12 @@ def play(
     name: Name,
     *,
     task: Task = None,
-    seed: Annotated[int, typer.Option(help="index of a train seed")] = 0,
+    seed: Annotated[int, typer.Option(help="index of a seed of the split")] = 0,
+    split: Annotated[TrainingSplit, typer.Option(help="train or dev")] = TrainingSplit.TRAIN,
     policy: Annotated[str | None, typer.Option(help="let a policy play instead of asking for each action")] = None,
 ) -> None:
     """Step through one episode in the terminal."""
-    ground, split = load(name), TrainingSplit.TRAIN
+    ground = load(name)
     chosen = _task(ground, task)
     allow(ground, chosen, split)
     play_in_terminal(ground, chosen, seed_of(split, seed), policy)

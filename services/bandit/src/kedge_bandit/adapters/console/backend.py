@@ -17,6 +17,7 @@ from kedge.bandit.v1 import (
     ramp_service_pb2_grpc,
     tenant_service_pb2_grpc,
 )
+from kedge_bandit.adapters.console.gym_wire import Gym
 
 SECONDS: Final = 15.0
 _DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -54,7 +55,7 @@ def _reason_of(error: aio.AioRpcError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Stubs of the services: `holdout` is the gate's, the others are the server's."""
+    """Stubs of the services: `holdout` is the gate's, the others are the server's; and the Gym."""
 
     policies: Any
     governance: Any
@@ -62,6 +63,7 @@ class Backend:
     proposals: Any
     ramps: Any
     holdout: Any
+    gym: Gym
 
     async def call(self, rpc: Any, request: Any, bearer: str) -> Any:
         """Make one call. Raises CallRefused."""
@@ -87,7 +89,7 @@ class Place:
 
 
 @asynccontextmanager
-async def connected(server: Place, gate: Place) -> AsyncIterator[Backend]:
+async def connected(server: Place, gate: Place, gym: Gym) -> AsyncIterator[Backend]:
     """Open the channels to the server and to the gate, a process of its own."""
     async with server.channel() as channel, gate.channel() as to_gate:
         yield Backend(
@@ -97,4 +99,5 @@ async def connected(server: Place, gate: Place) -> AsyncIterator[Backend]:
             proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
             ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
             holdout=holdout_service_pb2_grpc.HoldoutServiceStub(to_gate),
+            gym=gym,
         )

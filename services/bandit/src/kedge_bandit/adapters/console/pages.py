@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from kedge_bandit.adapters.console import audit, freeze, holdouts, overview, policies, proposals, ramps
+from kedge_bandit.adapters.console import audit, freeze, gym, holdouts, overview, policies, proposals, ramps
 from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.principal import Permission
 
@@ -36,6 +36,7 @@ PAGES: Final = (
     Page("POST", f"{_POLICY}/ramp/advance", ramps.advance, Permission.APPROVE),
     Page("POST", f"{_POLICY}/ramp/pause", ramps.pause, Permission.FREEZE),
     Page("POST", f"{_POLICY}/ramp/abort", ramps.abort, Permission.FREEZE),
+    Page("GET", "/gym", gym.show, Permission.READ),
     Page("GET", "/proposals", proposals.inbox, Permission.READ),
     Page("GET", f"{_TENANT}/proposals", proposals.queue, Permission.READ),
     Page("GET", _PROPOSAL, proposals.show, Permission.READ),
