@@ -122,7 +122,8 @@ def _unnoticeable(rng: np.random.Generator, task: Task, price: Floats, category:
     drawn = _candidates(rng, effect.argsort(kind="stable")[: 4 * count], count)
     ranked = drawn[np.abs(apart[drawn].sum(axis=1)).argsort(kind="stable")]
     bearable = UNNOTICED * float((price * quantity).sum())
-    best, least = ranked[0], np.inf
+    best: Ints = ranked[0]
+    least = np.inf
     for rows in ranked:
         gap = _apart(rows, price, category, quantity)
         if gap < least:
