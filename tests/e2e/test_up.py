@@ -13,7 +13,7 @@ import pytest
 
 from kedge_bandit.entrypoints.supervisor import has_leftovers
 from tests.fixtures.database import open_folder
-from tests.fixtures.stack import free_port, wait_for
+from tests.fixtures.stack import free_port, free_ports, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,8 @@ def environment(folder: Path) -> dict[str, str]:
     ports = {f"KEDGE_{name}": str(free_port()) for name in PORTS}
     off = {f"KEDGE_{name}_METRICS_PORT": "0" for name in ("WORKER", "GATE")}
     data = {"KEDGE_DATA_DIR": str(folder / "up" / "data"), "KEDGE_ADDRESS": f"127.0.0.1:{ports['KEDGE_PORT']}"}
-    return {"PATH": os.environ["PATH"], "KEDGE_METRICS_PORT": "0", **ports, **off, **data}
+    gym = {"KEDGE_GYM_URL": f"http://127.0.0.1:{free_ports(5)}"}
+    return {"PATH": os.environ["PATH"], "KEDGE_METRICS_PORT": "0", **ports, **off, **data, **gym}
 
 
 def kedge(environment: dict[str, str], *arguments: str) -> str:
@@ -47,6 +48,13 @@ def kedge(environment: dict[str, str], *arguments: str) -> str:
 def settled(environment: dict[str, str], tenant: str) -> int:
     [status] = json.loads(kedge(environment, "status", tenant, "--json"))
     return int(status["episode_counts"].get("SETTLED", 0))
+
+
+def plays(gym: str) -> bool:
+    try:
+        return len(httpx.get(f"{gym}/environments", timeout=10).json()) == 4
+    except httpx.TransportError:
+        return False
 
 
 def test_everything_comes_up_by_one_command_and_goes_by_one(folder: Path, environment: dict[str, str]) -> None:
@@ -67,10 +75,13 @@ def test_everything_comes_up_by_one_command_and_goes_by_one(folder: Path, enviro
             assert all(httpx.get(link, follow_redirects=True).status_code == 200 for link in links[:1])
             assert httpx.get(f"http://127.0.0.1:{environment['KEDGE_WEB_PORT']}/readyz").status_code == 200
 
+            wait_for(lambda: plays(environment["KEDGE_GYM_URL"]), "the Gym to serve its environments", SECONDS)
+
             kedge(environment, "down", "--out", str(out))
             assert up.wait(SECONDS) == 0
         finally:
             up.terminate()
+    assert not plays(environment["KEDGE_GYM_URL"])
     assert not has_leftovers(out / "data" / "run")
     again = subprocess.run([KEDGE, "down", "--out", str(out)], capture_output=True, text=True, check=False)
     assert (again.returncode, "nothing is up" in again.stderr) == (1, True)

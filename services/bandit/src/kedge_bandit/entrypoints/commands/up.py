@@ -23,6 +23,7 @@ from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import make_ready
 from kedge_bandit.entrypoints.commands.demo import DemoFailed, Stage, wait_until_serving
 from kedge_bandit.entrypoints.commands.serve import supervise
+from kedge_bandit.entrypoints.gym_beside import ADDRESS, gym_beside
 from kedge_bandit.entrypoints.keep_database import kept
 from kedge_bandit.entrypoints.printing import FailedCheck, InertConsole
 from kedge_bandit.entrypoints.settings import Settings, read_settings
@@ -48,7 +49,12 @@ def up(
     console = InertConsole(stderr=True, soft_wrap=True)
     settings = read_settings()
     settings = settings.model_copy(
-        update={"data_dir": out / "data", "console_port": settings.console_port or CONSOLE_PORT, "log_level": "WARNING"}
+        update={
+            "data_dir": out / "data",
+            "console_port": settings.console_port or CONSOLE_PORT,
+            "gym_url": settings.gym_url or ADDRESS,
+            "log_level": "WARNING",
+        }
     )
     with claimed(settings), ExitStack() as exits:
         if not has_leftovers(settings.data_dir / "run"):
@@ -63,7 +69,8 @@ def up(
             run=programs.everything(settings, database.gate_url),
             log_dir=out / "logs",
         )
-        supervisor.environment = {**supervisor.environment, "KEDGE_CONSOLE_PORT": str(settings.console_port)}
+        own = {"KEDGE_CONSOLE_PORT": str(settings.console_port), "KEDGE_GYM_URL": settings.gym_url}
+        supervisor.environment = {**supervisor.environment, **own}
         supervisor.obey_signals()
         exits.callback(supervisor.stop)
         supervisor.start()
@@ -77,7 +84,10 @@ def up(
             console.print(f"[red]it did not come up:[/] {escape(str(failure))}", highlight=False)
             raise typer.Exit(1) from failure
         exits.enter_context(_traffic(stage, keys, per_second))
-        _say_where(stage)
+        is_ours = exits.enter_context(gym_beside(settings.gym_url, out / "logs"))
+        _say_where(
+            stage, gym=settings.gym_url if is_ours else f"{settings.gym_url}, not started here; make envs, then again"
+        )
         watching.join()
 
 
@@ -174,7 +184,7 @@ def _traffic(stage: Stage, keys: Path, per_second: float) -> Iterator[None]:
             player.terminate()
 
 
-def _say_where(stage: Stage) -> None:
+def _say_where(stage: Stage, gym: str) -> None:
     """Print the addresses, and a link for each person."""
     settings, out = stage.settings, stage.console
     tenants = sorted(json.loads((stage.out / "keys.json").read_text(encoding="utf-8")))
@@ -183,6 +193,7 @@ def _say_where(stage: Stage) -> None:
     out.print(f"\ngRPC      {settings.host}:{settings.port}", highlight=False)
     out.print(f"REST      http://{settings.host}:{settings.web_port}", highlight=False)
     out.print(f"console   http://{settings.host}:{settings.console_port}", highlight=False)
+    out.print(f"gym       {gym}", highlight=False)
     out.print(f"logs      {stage.out / 'logs'}; data and the operator's key in {settings.data_dir}", highlight=False)
     out.print(f"tenants   {', '.join(tenants)}: {FROZEN} is frozen, a floor of {BUSY} waits for approval\n")
     for name, link in links.items():
