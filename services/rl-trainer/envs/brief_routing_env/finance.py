@@ -82,20 +82,7 @@ def report(desk: Desk, analyst: Report | None, ledger: Ledger) -> Report:
         )  # fmt: skip
     found = look_ahead(task, ledger, desk.rules(chunks))
     worth = task.unit_margin if desk.compat else float(analyst.metrics["avg_order_value"])
-    metrics |= {
-        "projection_next_quarter": found.projection,
-        "projection_low": found.low,
-        "projection_high": found.high,
-        "variance_abs": found.variance_abs,
-        "variance_pct": found.variance_pct,
-        "variance_flag": found.flag,
-        "break_even_revenue": round(units * worth, 2),
-    }
-    if not desk.compat:
-        metrics |= {
-            "break_even_units_margin_down": break_even(task, -MARGIN_STEP),
-            "break_even_units_margin_up": break_even(task, MARGIN_STEP),
-        }
+    metrics |= _numbers(desk, found) | {"break_even_revenue": round(units * worth, 2)}
     bullets = [
         f"Projection for the next quarter: {found.projection}, between {found.low} and {found.high}.",
         f"Variance to plan: {found.variance_pct} % ({found.flag}).",
@@ -114,3 +101,18 @@ def report(desk: Desk, analyst: Report | None, ledger: Ledger) -> Report:
         memory_citations=citations,
         memory_snippets=snippets,
     )
+
+
+def _numbers(desk: Desk, found: Outlook) -> dict[str, Value]:
+    numbers: dict[str, Value] = {
+        "projection_next_quarter": found.projection,
+        "projection_low": found.low,
+        "projection_high": found.high,
+        "variance_abs": found.variance_abs,
+        "variance_pct": found.variance_pct,
+        "variance_flag": found.flag,
+    }
+    if not desk.compat:
+        numbers["break_even_units_margin_down"] = break_even(desk.task, -MARGIN_STEP)
+        numbers["break_even_units_margin_up"] = break_even(desk.task, MARGIN_STEP)
+    return numbers

@@ -71,20 +71,24 @@ def report(desk: Desk, analyst: Report | None, finance: Report | None) -> Report
         "projection bears out."
         for name, stance, ground in zip(WATCHLIST, chosen, grounds, strict=True)
     )
-    tokens: dict[str, Value] = {"recommendation_count": len(lines), "watchlist": ", ".join(WATCHLIST)}
-    for name, stance in zip(WATCHLIST, chosen, strict=True):
-        tokens |= {f"{name.lower()}_{part}": value for part, value in stance._asdict().items()}
     return Report(
         expert=Expert.STRATEGY,
         title=title,
         summary=f"Stance: {', '.join(f'{n} {s.action}' for n, s in zip(WATCHLIST, chosen, strict=True))}.",
-        metrics=tokens,
+        metrics=_tokens(chosen),
         bullets=lines,
         issues=issues,
         citations=(*analyst.citations, *market),
         memory_citations=citations,
         memory_snippets=(*snippets, *closes),
     )
+
+
+def _tokens(chosen: tuple[Stance, Stance, Stance]) -> dict[str, Value]:
+    tokens: dict[str, Value] = {"recommendation_count": len(WATCHLIST), "watchlist": ", ".join(WATCHLIST)}
+    for name, stance in zip(WATCHLIST, chosen, strict=True):
+        tokens |= {f"{name.lower()}_{part}": value for part, value in stance._asdict().items()}
+    return tokens
 
 
 def _lines_of(analyst: Report | None) -> tuple[str, ...]:

@@ -47,15 +47,7 @@ def up(
 ) -> None:
     """Start every process with three demo tenants under steady traffic, and print where to look."""
     console = InertConsole(stderr=True, soft_wrap=True)
-    settings = read_settings()
-    settings = settings.model_copy(
-        update={
-            "data_dir": out / "data",
-            "console_port": settings.console_port or CONSOLE_PORT,
-            "gym_url": settings.gym_url or ADDRESS,
-            "log_level": "WARNING",
-        }
-    )
+    settings = _settings(out)
     with claimed(settings), ExitStack() as exits:
         if not has_leftovers(settings.data_dir / "run"):
             check_ports(settings)
@@ -89,6 +81,17 @@ def up(
             stage, gym=settings.gym_url if is_ours else f"{settings.gym_url}, not started here; make envs, then again"
         )
         watching.join()
+
+
+def _settings(out: Path) -> Settings:
+    settings = read_settings()
+    own = {
+        "data_dir": out / "data",
+        "console_port": settings.console_port or CONSOLE_PORT,
+        "gym_url": settings.gym_url or ADDRESS,
+        "log_level": "WARNING",
+    }
+    return settings.model_copy(update=own)
 
 
 def down(out: Out = FOLDER) -> None:
