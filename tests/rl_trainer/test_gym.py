@@ -56,15 +56,16 @@ def test_an_episode_in_the_gym_is_the_one_in_process_step_by_step(gym: str, name
     full = named(ground, task, frozenset(on) - told.SWITCHES.keys())
     episode, player = ground.start(full, 1_000_000 + SEED), ground.policy(policy, full, 1_000_000 + SEED)
     whole = shown(gym, **asked, step=999)
+    turns = []
     for number, step in enumerate(whole["steps"]):
         seen = shown(gym, **asked, step=number)
         assert seen["seen"] == as_sent(episode.observe())
         action = player(episode.observe())
-        turn = episode.step(action)
+        turns.append(turn := episode.step(action))
         assert step["action"] == as_sent(action)
         assert (step["reward"], step["veto"]) == (turn.reward, turn.veto)
-    assert turn.terminated or turn.truncated
-    assert (whole["at"], whole["grade"]) == (len(whole["steps"]), turn.grade)
+    assert turns[-1].terminated or turns[-1].truncated
+    assert (whole["at"], whole["grade"]) == (len(whole["steps"]), turns[-1].grade)
     assert whole["told"] == as_sent(told.told(full, 1_000_000 + SEED))
 
 
