@@ -37,15 +37,6 @@ def step_of(page: Page) -> tuple[int, int]:
     return int(number[1]) if number else 0, int(of[1])
 
 
-def press_until_the_end(page: Page) -> int:
-    """Step by the right arrow until there is nothing behind; gives how many steps that took."""
-    at, longest = step_of(page)
-    for step in range(at + 1, longest + 1):
-        page.keyboard.press("ArrowRight")
-        expect(page.locator("#at")).to_contain_text(f"Step {step} ")
-    return longest - at
-
-
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_three_policies_play_side_by_side_and_the_arrow_keys_step(visits: Visits, name: str) -> None:
     with visits("acme", person="eve") as page:
@@ -53,10 +44,14 @@ def test_three_policies_play_side_by_side_and_the_arrow_keys_step(visits: Visits
         lanes = page.locator("article.lane")
         expect(lanes).to_have_count(3)
         expect(page.get_by_text("Nothing done yet.")).to_have_count(3)
-        assert press_until_the_end(page) >= 5
+        for step in range(1, 5):
+            page.keyboard.press("ArrowRight")
+            expect(page.locator("#at")).to_contain_text(f"Step {step} ")
+        page.keyboard.press("End")
         expect(page.locator(".lane .grade")).to_have_count(3)
         page.keyboard.press("ArrowRight")
         end = step_of(page)
+        assert end[0] == end[1] >= 5
         page.keyboard.press("ArrowLeft")
         expect(page.locator("#at")).to_contain_text(f"Step {end[1] - 1} ")
         expect(page.locator("#said")).to_contain_text(f"Step {end[1] - 1} ")
@@ -129,7 +124,7 @@ def test_axe_finds_nothing_and_nothing_is_cut_off_at_any_step(visits: Visits) ->
     for dark, width in ((False, 1280), (True, 390)):
         with visits("acme", person="eve", dark=dark, width=width) as page:
             for name in ENVIRONMENTS:
-                for step in (0, 4, 999):
+                for step in (3, 999):
                     page.goto(f"/gym?environment={name}&step={step}")
                     expect(page.locator("article.lane")).to_have_count(3)
                     page.evaluate(axe)

@@ -34,6 +34,8 @@ MODES: Final[Mapping[str, str]] = {
     "compat": "Published rules and grader",
     "blind": "Blind: no list of what is needed",
 }
+HEALTHY: Final = "healthy"
+"""A verdict of the fleet that needs no word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,9 @@ def spell(action: Mapping[str, object]) -> str:
     >>> spell({"action_type": "read_transcript_chunk", "start_turn": 0, "end_turn": 4})
     'read transcript chunk 0 to 4'
     >>> spell({"action_type": "allocate", "allocation": {"worker_1": {"top_k": 5}}}), spell({})
-    ('allocate worker_1', 'an empty action')
+    ('allocate worker 1', 'an empty action')
+    >>> spell({"action_type": "submit_audit", "report": {"worker_1": {"verdict": "stall"}, "worker_2": {"verdict": "healthy"}}})
+    'submit audit worker 1: stall'
     """
     words = str(action.get("action_type", "")).replace("_", " ")
     if "start_turn" in action:
@@ -184,5 +188,7 @@ def spell(action: Mapping[str, object]) -> str:
 
 def _detail(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(str(key) for key in value)
+        verdicts = {key: one["verdict"] for key, one in value.items() if isinstance(one, dict) and "verdict" in one}
+        found = [f"{key}: {one}" for key, one in verdicts.items() if one != HEALTHY] if verdicts else [*value]
+        return ", ".join(found).replace("_", " ") or f"all {HEALTHY}"
     return {True: "pass", False: "fail"}[value] if isinstance(value, bool) else str(value).replace("_", " ")
