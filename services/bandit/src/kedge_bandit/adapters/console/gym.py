@@ -176,7 +176,8 @@ def spell(action: Mapping[str, object]) -> str:
     'read transcript chunk 0 to 4'
     >>> spell({"action_type": "allocate", "allocation": {"worker_1": {"top_k": 5}}}), spell({})
     ('allocate worker 1', 'an empty action')
-    >>> spell({"action_type": "submit_audit", "report": {"worker_1": {"verdict": "stall"}, "worker_2": {"verdict": "healthy"}}})
+    >>> report = {"worker_1": {"verdict": "stall"}, "worker_2": {"verdict": "healthy"}}
+    >>> spell({"action_type": "submit_audit", "report": report})
     'submit audit worker 1: stall'
     """
     words = str(action.get("action_type", "")).replace("_", " ")
