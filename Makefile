@@ -195,7 +195,9 @@ $(BROWSER_STAMP): tests/browser/package-lock.json
 	@mkdir -p $(@D)
 	@if command -v npm >/dev/null; then \
 		cp tests/browser/package.json tests/browser/package-lock.json $(@D)/ && \
-		npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null && touch $@; \
+		NODE_EXTRA_CA_CERTS=$${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt} \
+			npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null && touch $@ || \
+			echo "npm ci failed: what needs its packages will be skipped by name" >&2; \
 	else \
 		echo "no npm: the browser tests will be skipped by name (make test-system-deps)"; \
 	fi
