@@ -43,8 +43,8 @@ envs: $(ENVS_STAMP) ## the OpenEnv servers' own virtual environment, in build/en
 model: $(MODEL_STAMP) ## the small language model that the gate's system test serves and judges with, in build/model (127 MB)
 
 .PHONY: demo
-demo: setup ## the whole story: three tenants on real data, an embedded PostgreSQL, a printed report and build/demo/report.html
-	$(BIN)/kedge demo $(ARGS)
+demo: setup ## the whole story: three tenants on real data, a printed report and build/demo/report.html (DEMO=environments: who plays what)
+	$(BIN)/kedge demo $(DEMO) $(ARGS)
 
 .PHONY: up
 up: setup ## everything to look at: all processes, three busy tenants, a frozen policy, a proposal that waits; links are printed

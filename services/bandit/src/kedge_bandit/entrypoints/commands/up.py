@@ -21,8 +21,8 @@ from rich.markup import escape
 
 from kedge_bandit.entrypoints import programs
 from kedge_bandit.entrypoints.bootstrap import make_ready
-from kedge_bandit.entrypoints.commands.demo import DemoFailed, Stage, wait_until_serving
 from kedge_bandit.entrypoints.commands.serve import supervise
+from kedge_bandit.entrypoints.demo_stage import DemoFailed, Stage, wait_until_serving
 from kedge_bandit.entrypoints.gym_beside import ADDRESS, gym_beside
 from kedge_bandit.entrypoints.keep_database import kept
 from kedge_bandit.entrypoints.printing import FailedCheck, InertConsole
