@@ -1,5 +1,6 @@
 """The state table of proposals, what an approval binds to, and that going back undoes what was served."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -225,3 +226,9 @@ def test_a_candidate_is_of_its_kind() -> None:
         Candidate(ProposalKind.BASELINE, floor=0.5)
     with pytest.raises(InvalidValue):
         Candidate(ProposalKind.PROMPT, arm=Arm(dimension=ROUTE, name="large", content="large-model"))
+
+
+def test_a_floor_that_states_no_slice_says_the_one_that_stays() -> None:
+    explored = replace(SPEC.exploration, floor=0.8, uniform_slice=0.07)
+    said = Candidate(ProposalKind.FLOOR_STAGE, floor=0.2).text(replace(SPEC, exploration=explored))
+    assert json.loads(said) == {"floor": 0.2, "uniform_slice": 0.07}

@@ -86,7 +86,9 @@ class Candidate:
             return contents(arms_of(spec, self.baseline))
         if self.configuration is not None:
             return settings(self.configuration)
-        return {"floor": self.floor, "uniform_slice": self.uniform_slice}
+        stated = self.uniform_slice
+        uniform_slice = spec.exploration.uniform_slice if stated is None else stated
+        return {"floor": self.floor, "uniform_slice": uniform_slice}
 
 
 _FIELD: Mapping[ProposalKind, str] = {
