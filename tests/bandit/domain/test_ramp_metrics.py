@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.alarm_delay import alarm_delay_days
-from kedge_bandit.domain.ramp_metrics import Compared, MetricRole, Moments, Side, interval, metrics_of, over_cap
+from kedge_bandit.domain.ramp_metrics import (
+    Compared,
+    Finding,
+    MetricRole,
+    Moments,
+    Side,
+    interval,
+    metrics_of,
+    over_cap,
+)
 
 
 def moments(x: np.ndarray, w: np.ndarray) -> Moments:
@@ -56,6 +65,30 @@ def test_under_a_hundred_episodes_a_side_no_mean_is_judged() -> None:
 
     assert [metric.name for metric in metrics_of(Compared(few, many)) if metric.breached] == []
     assert [metric.name for metric in metrics_of(Compared(many, few)) if metric.breached] == []
+
+
+def test_too_little_data_is_no_interval_and_no_finding() -> None:
+    few = Side(episodes=14, reward=Moments(14, 14.0, 0.0, 14.0, 0.0, 0.0))
+    many = Side(episodes=300, reward=Moments(300, 300.0, 0.0, 300.0, 0.0, 0.0))
+
+    for metric in metrics_of(Compared(few, many)):
+        assert metric.finding is Finding.TOO_FEW
+        assert (metric.lower, metric.upper) == (-np.inf, np.inf)
+    assert [metric.episodes for metric in metrics_of(Compared(few, many))] == [14, 14, 14, 0, 0]
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e6])
+@pytest.mark.parametrize(("times", "finding"), [(6.4, Finding.BREACHED), (1.0, Finding.WITHIN)])
+def test_a_latency_six_times_the_baselines_is_breached_in_whatever_unit(
+    unit: float, times: float, finding: Finding
+) -> None:
+    generator = np.random.default_rng(20260302)
+    baseline, learned = (generator.gamma(4, 1014 / 4, 2000) * unit for _ in range(2))
+    sides = [Side(episodes=2000, latency_ms=moments(x, np.ones(2000))) for x in (learned * times, baseline)]
+    latency = metrics_of(Compared(*sides))[-1]
+
+    assert latency.finding is finding
+    assert latency.upper - latency.lower < latency.baseline
 
 
 def test_guardrails_come_before_signals_and_each_metric_says_its_rule() -> None:

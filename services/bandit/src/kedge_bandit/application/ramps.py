@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kedge_bandit.application.administration_ports import GovernedLedger, GovernedLedgers, Override
 from kedge_bandit.application.floor_stages import ramps_of
@@ -36,6 +37,8 @@ class Seen:
     judged: Judged
 
 
+_UNJUDGED: Final = Judged((), (), ())
+
 Movement = Callable[[Seen, Change], Move]
 
 
@@ -54,10 +57,17 @@ class ReadRamps:
     ledgers: GovernedLedgers
     override: Override
 
-    async def __call__(self, tenant: TenantId, name: PolicyName) -> RampReport:
-        """Read them. Raises TenantDenied, PolicyNotFound."""
+    async def __call__(self, tenant: TenantId, name: PolicyName, *, with_metrics: bool = True) -> RampReport:
+        """Read them. Raises TenantDenied, PolicyNotFound.
+
+        Args:
+            with_metrics: else the evidence is not looked at: states and stages alone.
+        """
         async with self.ledgers.open(tenant) as ledger:
             policy = await ledger.policies.get(name)
+            if not with_metrics:
+                known = [Seen(ramp, Looked(now=ramp.since), _UNJUDGED) for ramp in await ramps_of(ledger, policy)]
+                return RampReport(known, 0.0)
             applied = await is_applied(ledger, policy, self.override(tenant, name))
             seen = [await look(ledger, policy, ramp, is_applied=applied) for ramp in await ramps_of(ledger, policy)]
             return RampReport(seen, await ledger.ramps.decisions_per_day(name))

@@ -93,7 +93,7 @@ def _incident(ramp: Ramp, breach: Metric, change: Change) -> Incident:
     return Incident(
         policy=ramp.policy,
         detector=f"ramp.{breach.name}",
-        statistic=breach.upper,
+        statistic=breach.upper if breach.over_cap is None else breach.over_cap,
         evidence=f"{about}: {breach.learned:.4g} against the baseline's {breach.baseline:.4g}; {breach.rule}",
         open_time=change.at,
     )

@@ -6,7 +6,8 @@ looks together. With V the variance of an estimate and r = t·ρ²
 
     ± √V · √(2·(1 + 1/r)·ln(√(r + 1)/α)),   r = κ·V₀/V,   κ = 1 − 2·ln α + ln(−2·ln α)
 
-narrowest where √V = √V₀ = .02.
+narrowest where √V = √V₀ = .02; for cost and latency where it is .02 of the baseline's mean. Without enough episodes
+there is no interval, and nothing is judged.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kedge_bandit.domain.veto_belief import EXCLUDE_ABOVE, eligibility
+from kedge_bandit.domain.veto_belief import EXCLUDE_ABOVE, READMIT_BELOW, eligibility
 
 GUARDRAIL_ALPHA: Final = 0.01
 SIGNAL_ALPHA: Final = 0.05
@@ -94,12 +95,23 @@ class MetricRole(StrEnum):
     SIGNAL = "SIGNAL"
 
 
+class Finding(StrEnum):
+    """What the episodes of a stage say of a metric: nothing yet, not enough to tell, surely no breach, or a breach."""
+
+    TOO_FEW = "TOO_FEW"
+    UNDECIDED = "UNDECIDED"
+    WITHIN = "WITHIN"
+    BREACHED = "BREACHED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One metric of a stage.
 
     Attributes:
-        lower, upper: interval of learned minus baseline; of veto_rate P(rate > cap) is both.
+        lower, upper: interval of learned minus baseline; infinite while there is too little data, and for veto_rate.
+        over_cap: P(rate > cap) of veto_rate; None for the others.
+        episodes: that have the quantity, on the side that has fewer.
         rule: in words, what a breach is.
     """
 
@@ -107,23 +119,35 @@ class Metric:
     role: MetricRole
     learned: float
     baseline: float
-    lower: float
-    upper: float
-    breached: bool
+    lower: float = -inf
+    upper: float = inf
+    over_cap: float | None = None
+    finding: Finding
+    episodes: int
     rule: str
 
+    @property
+    def breached(self) -> bool:
+        """Whether the ramp answers to it."""
+        return self.finding is Finding.BREACHED
 
-def interval(difference: float, variance: float, alpha: float) -> tuple[float, float]:
+
+def interval(difference: float, variance: float, alpha: float, scale: float = 1.0) -> tuple[float, float]:
     """Give the confidence sequence of a difference.
+
+    Args:
+        scale: what .02 of is the standard error at which it is narrowest, > 0: the size of such quantities.
 
     >>> lower, upper = interval(0.0, 0.02**2, 0.05)
     >>> round(upper, 4), lower == -upper
     (0.0607, True)
+    >>> round(interval(0.0, 20.0**2, 0.05, scale=1000.0)[1], 1)
+    60.7
     """
     if variance == inf:
         return -inf, inf
-    spread = max(variance, 1e-12)
-    ratio = (1 - 2 * log(alpha) + log(-2 * log(alpha))) * _SHARPEST / spread
+    spread = max(variance, 1e-12 * scale**2)
+    ratio = (1 - 2 * log(alpha) + log(-2 * log(alpha))) * _SHARPEST * scale**2 / spread
     half = sqrt(spread * 2 * (1 + 1 / ratio) * log(sqrt(ratio + 1) / alpha))
     return difference - half, difference + half
 
@@ -161,14 +185,17 @@ def reward_lift(compared: Compared) -> tuple[float, float]:
 def _veto_rate(compared: Compared) -> Metric:
     learned, baseline = compared.learned, compared.baseline
     over = over_cap((learned.episodes, learned.vetoes), (baseline.episodes, baseline.vetoes))
+    is_breached = over > EXCLUDE_ABOVE  # the belief's prior says how many vetoes that takes
     return Metric(
         name="veto_rate",
         role=MetricRole.GUARDRAIL,
         learned=learned.vetoes / max(learned.episodes, 1),
         baseline=baseline.vetoes / max(baseline.episodes, 1),
-        lower=over,
-        upper=over,
-        breached=over > EXCLUDE_ABOVE,
+        over_cap=over,
+        finding=Finding.BREACHED
+        if is_breached
+        else _finding(learned.episodes, is_breached=False, is_within=over < READMIT_BELOW),
+        episodes=learned.episodes,
         rule=f"P(veto rate over its cap) above {EXCLUDE_ABOVE:g}",
     )
 
@@ -178,6 +205,7 @@ def _reward(compared: Compared, role: MetricRole) -> Metric:
     is_guardrail = role is MetricRole.GUARDRAIL
     alpha, limit = (GUARDRAIL_ALPHA, -LARGEST_LOSS) if is_guardrail else (SIGNAL_ALPHA, 0.0)
     lower, upper = _difference(learned, baseline, alpha)
+    episodes = min(learned.n, baseline.n)
     return Metric(
         name="reward_loss" if is_guardrail else "reward",
         role=role,
@@ -185,7 +213,8 @@ def _reward(compared: Compared, role: MetricRole) -> Metric:
         baseline=baseline.mean,
         lower=lower,
         upper=upper,
-        breached=upper < limit,
+        finding=_finding(episodes, is_breached=upper < limit, is_within=lower >= limit),
+        episodes=episodes,
         rule=f"reward surely more than {LARGEST_LOSS:g} below the baseline's"
         if is_guardrail
         else "reward surely below the baseline's",
@@ -193,7 +222,8 @@ def _reward(compared: Compared, role: MetricRole) -> Metric:
 
 
 def _growth(name: str, learned: Moments, baseline: Moments) -> Metric:
-    lower, upper = _difference(learned, baseline, SIGNAL_ALPHA)
+    lower, upper = _difference(learned, baseline, SIGNAL_ALPHA, abs(baseline.mean) or 1.0)
+    limit, episodes = LARGEST_GROWTH * baseline.mean, min(learned.n, baseline.n)
     return Metric(
         name=name,
         role=MetricRole.SIGNAL,
@@ -201,12 +231,22 @@ def _growth(name: str, learned: Moments, baseline: Moments) -> Metric:
         baseline=baseline.mean,
         lower=lower,
         upper=upper,
-        breached=baseline.mean > 0 and lower > LARGEST_GROWTH * baseline.mean,
+        finding=_finding(episodes, is_breached=baseline.mean > 0 and lower > limit, is_within=upper <= limit),
+        episodes=episodes,
         rule=f"surely more than {LARGEST_GROWTH:.0%} above the baseline's",
     )
 
 
-def _difference(learned: Moments, baseline: Moments, alpha: float) -> tuple[float, float]:
+def _finding(episodes: int, *, is_breached: bool, is_within: bool) -> Finding:
+    """Say what is known of a metric: nothing under 100 episodes."""
+    if episodes < LEAST_EPISODES:
+        return Finding.TOO_FEW
+    if is_breached:
+        return Finding.BREACHED
+    return Finding.WITHIN if is_within else Finding.UNDECIDED
+
+
+def _difference(learned: Moments, baseline: Moments, alpha: float, scale: float = 1.0) -> tuple[float, float]:
     if min(learned.n, baseline.n) < LEAST_EPISODES:
         return -inf, inf
-    return interval(learned.mean - baseline.mean, learned.variance + baseline.variance, alpha)
+    return interval(learned.mean - baseline.mean, learned.variance + baseline.variance, alpha, scale)

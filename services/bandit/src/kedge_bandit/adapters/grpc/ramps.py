@@ -30,7 +30,7 @@ class RampServicer(ramp_service_pb2_grpc.RampServiceServicer):
         """Read every ramp of a policy."""
         tenant, name = parse_policy(request.name)
         self.keyring.require(context, _ALLOWED["GetRamp"], tenant)
-        return report_message(tenant, await self.read(tenant, name))
+        return report_message(tenant, await self.read(tenant, name, with_metrics=not request.without_metrics))
 
     @answering
     async def AdvanceRamp(self, request: pb.AdvanceRampRequest, context: Context) -> pb.AdvanceRampResponse:

@@ -11,12 +11,13 @@ from kedge_bandit.domain.alarm_delay import alarm_delay_days
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.incident import Incident, IncidentState, name_of
 from kedge_bandit.domain.ramp import Origin, RampKind, RampState, Stage
-from kedge_bandit.domain.ramp_metrics import Metric, MetricRole
+from kedge_bandit.domain.ramp_metrics import LEAST_EPISODES, Finding, Metric, MetricRole
 
 _KIND: Final = {kind: pb.RampKind.Value(f"RAMP_KIND_{kind}") for kind in RampKind}
 _STATE: Final = {state: pb.RampState.Value(f"RAMP_STATE_{state}") for state in RampState}
 _ORIGIN: Final = {origin: pb.RampStageOrigin.Value(f"RAMP_STAGE_ORIGIN_{origin}") for origin in Origin}
 _ROLE: Final = {role: pb.RampMetricRole.Value(f"RAMP_METRIC_ROLE_{role}") for role in MetricRole}
+_FINDING: Final = {finding: pb.RampMetricFinding.Value(f"RAMP_METRIC_FINDING_{finding}") for finding in Finding}
 _INCIDENT: Final = {state: governance.IncidentState.Value(f"INCIDENT_STATE_{state}") for state in IncidentState}
 
 
@@ -78,6 +79,10 @@ def _metric_message(metric: Metric) -> pb.RampMetric:
         upper=metric.upper if known else None,
         breached=metric.breached,
         rule=metric.rule,
+        finding=_FINDING[metric.finding],
+        episodes=metric.episodes,
+        needed_episodes=LEAST_EPISODES,
+        over_cap=metric.over_cap,
     )
 
 

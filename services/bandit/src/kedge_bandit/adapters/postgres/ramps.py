@@ -17,8 +17,8 @@ from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.incident import IncidentState, name_of
 from kedge_bandit.domain.policy import Policy
-from kedge_bandit.domain.ramp import AUTOMATIC_FLOOR, LEAST_SETTLED, Looked, Ramp, RampKind, RampState, Stage
-from kedge_bandit.domain.ramp_metrics import Compared, Moments, Side, over_cap
+from kedge_bandit.domain.ramp import AUTOMATIC_FLOOR, Looked, Ramp, RampKind, RampState, Stage
+from kedge_bandit.domain.ramp_metrics import LEAST_EPISODES, Compared, Moments, Side, over_cap
 
 _STAGES: Final = TypeAdapter(tuple[Stage, ...])
 _RAMP, _ACTION, _POLICY = tables.ramp.c, tables.action_state.c, tables.policy.c
@@ -90,14 +90,14 @@ class PostgresRamps:
         return 0.0 if first is None else float(count * _DAY / max(now - first, timedelta(minutes=1)))
 
     async def due(self) -> Sequence[PolicyName]:
-        """Read which policies have a ramp that may have to move."""
+        """Read which policies have a ramp that may have to move; one that never moved once a mean can be judged."""
         settled = (
             select(func.coalesce(func.sum(_ACTION.episodes), 0))
             .where(_ACTION.policy == _POLICY.policy, _ACTION.configuration_version == _POLICY.configuration_version)
             .scalar_subquery()
         )
         floor = cast(_POLICY.spec["exploration"]["floor"].astext, Double)
-        is_new = and_(_RAMP.policy.is_(None), floor > AUTOMATIC_FLOOR, settled >= LEAST_SETTLED)
+        is_new = and_(_RAMP.policy.is_(None), floor > AUTOMATIC_FLOOR, settled >= 2 * LEAST_EPISODES)
         goes_on = or_(_RAMP.state == RampState.RUNNING, and_(_RAMP.state == RampState.PAUSED, _RAMP.at > 0))
         has_ramp = tables.policy.outerjoin(tables.ramp, _RAMP.policy == _POLICY.policy)
         wanted = select(_POLICY.policy).distinct().select_from(has_ramp).where(or_(is_new, goes_on))

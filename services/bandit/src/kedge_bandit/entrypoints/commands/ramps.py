@@ -1,6 +1,6 @@
 """`kedge ramp`: how far traffic was given, and what people decide about it."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -12,6 +12,13 @@ from kedge_bandit.entrypoints.documents import document_of, enum_text
 from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, PolicyName, TenantName, answer, table
 
 ramps = typer.Typer(cls=KedgeGroup, help="Give traffic stage by stage, and take it back.", no_args_is_help=True)
+
+_FINDINGS: Final = {
+    pb.RAMP_METRIC_FINDING_TOO_FEW: "too little data",
+    pb.RAMP_METRIC_FINDING_UNDECIDED: "not sure yet",
+    pb.RAMP_METRIC_FINDING_WITHIN: "within",
+    pb.RAMP_METRIC_FINDING_BREACHED: "breached",
+}
 
 ArmId = Annotated[str, typer.Option("--arm", help="name@hash12: the ramp of that arm's cap; left out: the floor's.")]
 
@@ -99,6 +106,15 @@ def _stages(ramp: Any) -> list[tuple[object, ...]]:
     ]
 
 
+def _range(metric: Any) -> str:
+    """Write what a metric is judged by; without enough episodes there is none."""
+    if metric.HasField("over_cap"):
+        return f"P(over its cap) {metric.over_cap:.3g}"
+    if metric.HasField("lower"):
+        return f"{metric.lower:.3g} to {metric.upper:.3g}"
+    return f"too little data ({metric.episodes} of {metric.needed_episodes})"
+
+
 def _metrics(ramp: Any) -> list[tuple[object, ...]]:
     return [
         (
@@ -106,8 +122,8 @@ def _metrics(ramp: Any) -> list[tuple[object, ...]]:
             "rolls back" if metric.role == pb.RAMP_METRIC_ROLE_GUARDRAIL else "pauses",
             metric.learned,
             metric.baseline,
-            f"{metric.lower:.3g} to {metric.upper:.3g}" if metric.HasField("lower") else "too few episodes",
-            "breached" if metric.breached else "",
+            _range(metric),
+            _FINDINGS.get(metric.finding, ""),
         )
         for metric in ramp.metrics
     ]
