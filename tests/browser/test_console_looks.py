@@ -19,7 +19,7 @@ def pages(place: Place) -> list[str]:
     policy = place.tenant("looked-at")
     waiting = place.waiting("looked-at", "Answer.\nBriefly.", a_pass())
     return [
-        "/", "/proposals", "/tenants/looked-at", f"/{policy}", f"/{policy}/freeze", f"/{policy}/holdout",
+        "/", "/gym", "/proposals", "/tenants/looked-at", f"/{policy}", f"/{policy}/freeze", f"/{policy}/holdout",
         "/tenants/looked-at/freeze", "/tenants/looked-at/proposals", "/tenants/looked-at/proposals?show=ended",
         f"/{waiting}", f"/{waiting}/cases", "/tenants/looked-at/holdout", "/tenants/looked-at/audit",
         "/tenants/looked-at/audit?kind=switch&span=week", "/tenants/nobody", "/everything/freeze",
