@@ -155,8 +155,8 @@ def _admits(permission: Permission, visit: Visit) -> bool:
 
 
 def _lost(console: Console, error: Exception) -> Response:
-    sentence = str(error) or "There is no such page, or none for you."
-    page = console.rendering.render("lost.html", title="Nothing here", sentence=sentence, theme="")
+    sentence = str(error) or failures.NOWHERE
+    page = console.rendering.render("lost.html", title=failures.LOST, sentence=sentence, theme="")
     return HTMLResponse(page, 404 if isinstance(error, NotFound) else 413, headers={"cache-control": "no-store"})
 
 

@@ -22,10 +22,12 @@ _STATUS: Final = {
 }
 RETURNED: Final = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS", "PERMISSION_DENIED")
 """Refusals of an action that are shown on the page where it was tried."""
+LOST: Final = "Nothing here"
+NOWHERE: Final = "There is no such page, or none for you."
+"""The same words for what does not exist and for what belongs to somebody else."""
 _TITLES: Final = {
     400: "That cannot be done so",
     403: "Not for you",
-    404: "There is nothing here",
     409: "The state has changed",
     429: "Too much at once",
     501: "Not built yet",
@@ -45,13 +47,13 @@ def refused(visit: Visit, error: CallRefused) -> Response:
     if status == 404:
         return missing(visit)
     title = _TITLES.get(status, "Something broke in the server")
-    return visit.show("failure.html", status, title=title, sentence=str(error), reason=error.reason, roles=[])
+    facts = {"title": title, "sentence": str(error), "reason": error.reason, "roles": []}
+    return visit.show("failure.html", status, **facts, again=status >= 409)
 
 
 def missing(visit: Visit) -> Response:
     """Show that there is no such page."""
-    sentence = "There is no such page, or none for you. Go back, or begin at the overview."
-    return visit.show("failure.html", 404, title=_TITLES[404], sentence=sentence, reason="NOT_FOUND", roles=[])
+    return visit.show("lost.html", 404, title=LOST, sentence=NOWHERE)
 
 
 def denied(visit: Visit, permission: Permission) -> Response:
@@ -60,5 +62,11 @@ def denied(visit: Visit, permission: Permission) -> Response:
     role = visit.session.role_in(visit.tenant)
     sentence = f"This takes the permission {permission}. Here you are {role or 'nobody'}."
     return visit.show(
-        "failure.html", 403, title=_TITLES[403], sentence=sentence, reason="PERMISSION_DENIED", roles=roles
+        "failure.html",
+        403,
+        title=_TITLES[403],
+        sentence=sentence,
+        reason="PERMISSION_DENIED",
+        roles=roles,
+        again=False,
     )

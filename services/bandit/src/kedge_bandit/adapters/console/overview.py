@@ -16,13 +16,19 @@ from kedge_bandit.domain.identifiers import TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView:
-    """A tenant with its policies; `waiting` are proposals that wait for somebody's approval."""
+    """A tenant with its policies.
+
+    Attributes:
+        waiting: proposals that wait for somebody's approval.
+        stopper: actor who stopped the tenant; empty where nobody did, or it is not known.
+    """
 
     tenant: TenantId
     modes: Any
     standings: list[Standing]
     waiting: Sequence[Any]
     incidents: list[Any]
+    stopper: str = ""
 
     @property
     def mode(self) -> str:
@@ -37,7 +43,22 @@ class TenantView:
     @property
     def held(self) -> list[Standing]:
         """Policies that something keeps back."""
-        return [one for one in self.standings if one.worst is not None]
+        return [one for one in self.sorted if one.worst is not None]
+
+    @property
+    def sorted(self) -> list[Standing]:
+        """Its policies: what is stopped first, then what is held back."""
+        return sorted(self.standings, key=lambda one: (not one.is_stopped, one.worst is None, one.own_name))
+
+    def only(self, shown: str) -> list[Standing]:
+        """Those of one kind: "stopped", "held" or "free"; else all of them."""
+        return [one for one in self.sorted if shown in ("", _kind(one))]
+
+
+def _kind(standing: Standing) -> str:
+    if standing.is_stopped:
+        return "stopped"
+    return "free" if standing.worst is None else "held"
 
 
 async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
@@ -48,7 +69,16 @@ async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
         proposals.list_of(visit, tenant, proposals.WAITING),
         reading.incidents_of(visit, tenant),
     )
-    return TenantView(tenant=tenant, modes=modes, standings=standings, waiting=waiting.found, incidents=incidents)
+    stopped = wording.mode(modes.mode) in ("FROZEN", "BYPASS")
+    event = await reading.last_change(visit, tenant, f"tenants/{tenant}") if stopped else None
+    return TenantView(
+        tenant=tenant,
+        modes=modes,
+        standings=standings,
+        waiting=waiting.found,
+        incidents=incidents,
+        stopper=event.actor if event is not None else "",
+    )
 
 
 async def show(visit: Visit) -> Response:
@@ -58,6 +88,9 @@ async def show(visit: Visit) -> Response:
     shown = names[start : start + reading.TENANTS_SHOWN]
     views = await reading.together(view_of(visit, tenant) for tenant in shown)
     everything = await reading.mode_of(visit, "global") if visit.session.is_everywhere else None
+    views.sort(
+        key=lambda view: min([(not one.is_stopped, one.worst is None) for one in view.standings], default=(1, 1))
+    )
     waiting = [one for view in views for one in view.waiting if proposals.is_mine_to_decide(visit, one)]
     return visit.show(
         "overview.html",
@@ -69,6 +102,8 @@ async def show(visit: Visit) -> Response:
         everything=everything,
         totals=reading.totals([one for view in views for one in view.standings]),
         waiting=waiting,
+        inbox=len(waiting),
+        shown=visit.asked("show") if visit.asked("show") in ("stopped", "held", "free") else "",
     )
 
 

@@ -13,6 +13,7 @@ from kedge.bandit.v1 import policy_pb2, proposal_pb2
 from kedge_bandit.adapters.console import proposals_read as proposals
 from kedge_bandit.adapters.console import ramps, reading, wording
 from kedge_bandit.adapters.console.charts import Interval
+from kedge_bandit.adapters.console.standing import FEWEST
 from kedge_bandit.adapters.console.visit import Visit
 
 _Z95: Final = 1.959964
@@ -39,6 +40,11 @@ class Belief:
     mean: float
     lower: float
     upper: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are enough episodes for an interval."""
+        return self.weight >= FEWEST
 
 
 def beliefs_of(cells: Iterable[Any]) -> dict[str, Belief]:
@@ -88,6 +94,7 @@ async def show(visit: Visit) -> Response:
         standing=standing,
         policy=standing.status.policy,
         beliefs=beliefs_of(standing.status.cells),
+        fewest=FEWEST,
         dimensions=DIMENSIONS,
         ramps=found,
         events=[event for event in events.events if event.subject.startswith(name)][:_EVENTS_SHOWN],

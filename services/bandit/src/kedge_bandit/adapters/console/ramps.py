@@ -10,6 +10,12 @@ from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.visit import Visit, moved
 
+_FINDINGS: Final = {
+    pb.RAMP_METRIC_FINDING_TOO_FEW: ("too little data", ""),
+    pb.RAMP_METRIC_FINDING_UNDECIDED: ("not sure yet", "info"),
+    pb.RAMP_METRIC_FINDING_WITHIN: ("within", "good"),
+    pb.RAMP_METRIC_FINDING_BREACHED: ("breached", "bad"),
+}
 TONES: Final = {"RUNNING": "info", "PAUSED": "warn", "ROLLED_BACK": "bad", "ABORTED": "bad", "COMPLETE": "good"}
 
 
@@ -30,6 +36,11 @@ class RampView:
         return TONES.get(self.state, "")
 
     @property
+    def ranges(self) -> list[str]:
+        """What each metric is judged by."""
+        return [range_of(one) for one in self.ramp.metrics]
+
+    @property
     def title(self) -> str:
         """What it moves."""
         return f"Cap of {self.ramp.arm_id.partition('@')[0]}" if self.ramp.arm_id else "Baseline's share"
@@ -41,10 +52,36 @@ class RampView:
         return [name.removeprefix("RAMP_STAGE_ORIGIN_").lower() for name in names]
 
     @property
+    def findings(self) -> list[tuple[str, str]]:
+        """What the episodes say of each metric, and its tone."""
+        running = self.state == "RUNNING"
+        return [_finding(one, is_running=running) for one in self.ramp.metrics]
+
+    @property
     def roles(self) -> list[str]:
         """What the breach of each metric does."""
         names = (pb.RampMetricRole.Name(one.role) for one in self.ramp.metrics)
         return [name.removeprefix("RAMP_METRIC_ROLE_").lower() for name in names]
+
+
+def _finding(metric: pb.RampMetric, *, is_running: bool) -> tuple[str, str]:
+    """Name a finding; the worker looks every half minute, so that a breach stands there before it is answered."""
+    if metric.finding == pb.RAMP_METRIC_FINDING_BREACHED and is_running:
+        return "breached, answered within 30 s", "bad"
+    return _FINDINGS.get(metric.finding, ("unknown", ""))
+
+
+def range_of(metric: pb.RampMetric) -> str:
+    """Write what a metric is judged by.
+
+    >>> range_of(pb.RampMetric(name="cost_usd", episodes=14, needed_episodes=100))
+    'too little data (14 of 100)'
+    """
+    if metric.HasField("over_cap") and metric.finding != pb.RAMP_METRIC_FINDING_TOO_FEW:
+        return f"{metric.over_cap:.0%} sure that it is over its cap"
+    if metric.HasField("lower"):
+        return f"{metric.lower:.3g} to {metric.upper:.3g}".replace("-", "−")
+    return f"too little data ({metric.episodes:,} of {metric.needed_episodes:,})"
 
 
 async def ramps_of(visit: Visit, name: str) -> list[RampView] | None:

@@ -9,6 +9,7 @@ from kedge.bandit.v1 import (
     governance_service_pb2,
     policy_pb2,
     policy_service_pb2,
+    ramp_service_pb2,
     tenant_service_pb2,
 )
 from kedge_bandit.adapters.console.backend import CallRefused
@@ -78,15 +79,28 @@ async def standings_of(visit: Visit, tenant: TenantId) -> list[Standing]:
 async def standing_of(visit: Visit, tenant: TenantId, name: str, *, cells: bool = False) -> Standing:
     """Read how one policy stands, and who brought it there if it does not serve what it learned."""
     request = policy_service_pb2.GetPolicyStatusRequest(name=name, without_cells=not cells)
-    status = await visit.call(visit.backend.policies.GetPolicyStatus, request, tenant)
+    status, ramps = await asyncio.gather(
+        visit.call(visit.backend.policies.GetPolicyStatus, request, tenant), _ramps_of(visit, tenant, name)
+    )
     if status.effective_mode == policy_pb2.MODE_APPLY:
-        return stand(status, "", None)
+        return stand(status, "", None, ramps)
     decided_by = (await mode_of(visit, name, tenant)).decided_by
     level = {"policy": name, "tenant": f"tenants/{tenant}"}.get(decided_by, "")
-    return stand(status, decided_by, await _last_change(visit, tenant, level) if level else None)
+    return stand(status, decided_by, await last_change(visit, tenant, level) if level else None, ramps)
 
 
-async def _last_change(visit: Visit, tenant: TenantId, name: str) -> audit_event_pb2.AuditEvent | None:
+async def _ramps_of(visit: Visit, tenant: TenantId, name: str) -> Sequence[Any]:
+    """Read the stages of a policy's ramps; none where the server has none to tell of."""
+    request = ramp_service_pb2.GetRampRequest(name=name, without_metrics=True)
+    try:
+        return list((await visit.call(visit.backend.ramps.GetRamp, request, tenant)).ramps)
+    except CallRefused as error:
+        if error.code == "UNIMPLEMENTED":
+            return []
+        raise
+
+
+async def last_change(visit: Visit, tenant: TenantId, name: str) -> audit_event_pb2.AuditEvent | None:
     """Find the event that last changed a level's mode, among the newest ones."""
     try:
         page = await events_of(visit, tenant, size=_EVENTS_LOOKED_AT)
@@ -112,10 +126,11 @@ def _changes_mode(verb: str) -> bool:
 
 
 def totals(standings: Sequence[Standing]) -> dict[str, int]:
-    """Count what an overview says first."""
+    """Count what an overview says first: each policy is stopped, held back or free, and in one of them only."""
     return {
         "policies": len(standings),
-        "stopped": sum(one.mode in ("FROZEN", "BYPASS") for one in standings),
-        "held": sum(one.worst is not None for one in standings),
+        "stopped": sum(one.is_stopped for one in standings),
+        "held": sum(one.worst is not None and not one.is_stopped for one in standings),
+        "free": sum(one.worst is None for one in standings),
         "episodes": sum(one.ended for one in standings),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.principal import GRANTS, NEEDS_PERSON, Permission, Person, Role
+from kedge_bandit.domain.principal import GRANTS, NEEDS_PERSON, Permission, Person, Role, person_in
 
 COOKIE: Final = "__Host-kedge"
 LONGEST_SECONDS: Final = 12 * 3600.0
@@ -59,6 +59,10 @@ class Session:
         if role is None or permission not in GRANTS[role]:
             return False
         return self.person is not None or permission not in NEEDS_PERSON
+
+    def is_by(self, actor: str) -> bool:
+        """Say whether an actor of the audit log is this person, through whatever door."""
+        return self.person is not None and person_in(actor) == str(self.person)
 
     def note(self, kind: str, sentence: str) -> None:
         """Have something said on the next page."""

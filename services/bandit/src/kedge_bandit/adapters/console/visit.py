@@ -96,8 +96,9 @@ class Visit:
             "notes": self.session.take_notes(),
             "theme": self.request.cookies.get("kedge-theme", ""),
             "request_id": str(uuid.uuid4()),
+            "inbox": 0,
         }
-        return HTMLResponse(self.rendering.render(template, **common, **facts), status)
+        return HTMLResponse(self.rendering.render(template, **{**common, **facts}), status)
 
 
 def moved(place: str) -> Response:

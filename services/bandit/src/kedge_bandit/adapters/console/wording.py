@@ -12,8 +12,11 @@ from markupsafe import Markup, escape
 
 from kedge.bandit.v1 import audit_event_pb2, decision_pb2, policy_pb2, proposal_pb2
 from kedge_bandit.adapters.console.inert import inert
+from kedge_bandit.domain.principal import person_in
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_CLOCKS: Final = 5
+"""Seconds by which the clocks of two machines may differ before a past time reads as a coming one."""
 
 MODE_MEANS: Final[Mapping[str, str]] = {
     "APPLY": "Learned choices are served, and it learns",
@@ -88,7 +91,7 @@ def distance(moment: datetime, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     size = abs(seconds)
     if size < _MINUTE:
-        return "just now" if seconds >= 0 else "in a moment"
+        return "just now" if seconds >= -_CLOCKS else "in a moment"
     count, unit = next(
         (int(size // of), name) for of, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")) if size >= of
     )
@@ -128,6 +131,11 @@ def who(actor: str) -> str:
     if first.startswith("person:"):
         return unquote(first.rpartition("#")[2])
     return first.partition(":")[2] or first
+
+
+def person_of(actor: str) -> str:
+    """Give the person in an actor; empty for a program."""
+    return person_in(actor)
 
 
 def own_name(resource: str) -> str:
@@ -176,6 +184,15 @@ def signed(value: float, digits: int = 3) -> str:
     if float(text) == 0:
         return text
     return ("+" if value > 0 else "−") + text
+
+
+def sentence(text: str) -> str:
+    """Make a sentence of what the server says: a capital first, a full stop last.
+
+    >>> sentence("the policy is frozen"), sentence("cost_usd: surely more."), sentence("")
+    ('The policy is frozen.', 'Cost_usd: surely more.', '')
+    """
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "!", "?")) else ".")
 
 
 def count(number: float, noun: str, many: str = "") -> str:
