@@ -67,6 +67,27 @@ def lived(services: Services, tenant: str, episodes: Sequence[str], user: str = 
     return made
 
 
+def made_into_cases(stack: Stack, tenant: str, episodes: Sequence[str]) -> None:
+    """Keep a case of the holdout made from each episode, with an answer to it, as the gate would."""
+    with stack.connect() as owner:
+        owner.execute("INSERT INTO holdout.version VALUES (%s, 'support', 1, 'v', false, now())", (tenant,))
+        owner.execute(
+            "INSERT INTO holdout.query VALUES (%s, 'support', 1, 1, 'p', .03, now(), now(), 0, 1, now(), 'PASS')",
+            (tenant,),
+        )
+        for episode in episodes:
+            content = json.dumps({"messages": [{"role": "user", "text": "Who am I?"}], "source_episode_id": episode})
+            owner.execute(
+                "INSERT INTO holdout.item VALUES"
+                " (%s, 'support', %s, %s, 'GATE', 'EXACT', false, %s, '{}', 1, NULL, now(), NULL)",
+                (tenant, f"case of {episode}", f"case of {episode}", content),
+            )
+            owner.execute(
+                "INSERT INTO holdout.answer VALUES (%s, 'support', 1, 1, %s, 'CANDIDATE', 'me', 1, false, 0, 0, 'm')",
+                (tenant, f"case of {episode}"),
+            )
+
+
 def settled(services: Services, tenant: str, episodes: Sequence[str]) -> None:
     policy = f"tenants/{tenant}/policies/support"
     for episode in episodes:
@@ -113,6 +134,7 @@ def test_an_end_user_is_erased_and_what_was_learned_stays(stack: Stack, two: tup
         decisions = lived(services, KEPT, theirs, USER)
         others = lived(services, KEPT, [f"others-{n}" for n in range(4)], OTHER)
         settled(services, KEPT, [*theirs, "others-3"])
+        made_into_cases(stack, KEPT, ["theirs-0", "others-0"])
         before = {cell[:2]: cell[2:4] for cell in belief(services, KEPT)}
         hashed = rater_hash(TenantId(KEPT), USER)
         words = [*theirs, *decisions, hashed, USER]
@@ -129,6 +151,8 @@ def test_an_end_user_is_erased_and_what_was_learned_stays(stack: Stack, two: tup
             assert after[cell] == pytest.approx((weight, reward), rel=1e-3)  # as of a moment later
         assert verified(services, KEPT)
         assert traces(stack.database_url, [others[0]]) != []
+        kept = traces(stack.database_url, ["case of others-0"])
+        assert kept == ["holdout.answer: case of others-0", "holdout.item: case of others-0"]
 
 
 @pytest.mark.parametrize("user", ['"', "a", "role", "1", "ADMIN", "core-app", "APPLY", "%", "support"])

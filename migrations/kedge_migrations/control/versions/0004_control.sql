@@ -290,6 +290,67 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     ORDER BY 1, 2, 3
 $$;
 
+-- An end user goes as in the third revision; and so do the cases that were made from their episodes, with their answers. -----
+CREATE OR REPLACE FUNCTION control.erase_user(tenant_name text, user_hash text, user_id text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '500ms' AS $$
+DECLARE
+    place text;
+    statement text;
+    policies text[];
+    episodes text[];
+    decisions uuid[];
+    counted bigint;
+    total bigint := 0;
+    of_them constant text := '(%2$s.policy, %2$s.episode_id) IN (SELECT * FROM unnest($1, $2))';
+BEGIN
+    SELECT t.schema_name INTO place FROM control.tenant t WHERE t.name = tenant_name;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('LOCK TABLE %1$I.episode, %1$I.episode_event, %1$I.decision, %1$I.outcome, %1$I.evidence, %1$I.unmatched,
+        %1$I.decision_key, %1$I.idempotency_key, %1$I.episode_count, %1$I.audit_payload, holdout.item, holdout.answer
+        IN ROW EXCLUSIVE MODE', place);
+    EXECUTE format('SELECT 1 FROM %I.fold_state FOR UPDATE', place);
+    EXECUTE format('SELECT 1 FROM %I.audit_head FOR UPDATE', place);
+    EXECUTE format('SELECT array_agg(e.policy), array_agg(e.episode_id) FROM (SELECT DISTINCT policy, episode_id FROM %I.episode_event
+        WHERE trajectory ->> ''end_user'' = $1) e', place) INTO policies, episodes USING user_hash;
+    policies := coalesce(policies, '{}');
+    episodes := coalesce(episodes, '{}');
+    EXECUTE format('SELECT coalesce(array_agg(d.decision_id), ''{}'') FROM %1$I.decision d WHERE ' || of_them, place, 'd')
+        INTO decisions USING policies, episodes;
+    EXECUTE format('UPDATE %1$I.episode_count c SET count = c.count - g.n FROM (SELECT e.policy, e.state, count(*) AS n
+        FROM %1$I.episode e WHERE e.logged AND ' || of_them || ' GROUP BY 1, 2) g WHERE c.policy = g.policy AND c.name = g.state',
+        place, 'e') USING policies, episodes;
+    FOREACH statement IN ARRAY ARRAY[
+        'DELETE FROM %1$I.idempotency_key k USING %1$I.episode_event o WHERE k.scope = ''episode_event'' AND k.key = o.key AND ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.idempotency_key k USING %1$I.outcome o WHERE k.scope = ''outcome'' AND k.key = o.key AND (' || format(of_them, '', 'o') || ' OR o.decision_id = ANY ($3))',
+        'DELETE FROM %1$I.outcome o WHERE ' || format(of_them, '', 'o') || ' OR o.decision_id = ANY ($3)',
+        'DELETE FROM %1$I.unmatched o WHERE o.decision_id = ANY ($3)',
+        'DELETE FROM %1$I.decision o WHERE ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.decision_key o WHERE ' || format(of_them, '', 'o'),
+        'DELETE FROM %1$I.episode o WHERE ' || format(of_them, '', 'o'),
+        'UPDATE %1$I.evidence o SET episode_id = p.name, decision_id = NULL, verdict = ''{}''
+            FROM (SELECT u.policy, u.episode, ''erased-'' || gen_random_uuid() AS name FROM unnest($1, $2) AS u (policy, episode)) p
+            WHERE o.policy = p.policy AND o.episode_id = p.episode',
+        'DELETE FROM %1$I.episode_event o WHERE ' || format(of_them, '', 'o'),
+        'UPDATE %1$I.outcome SET payload = replace(payload::text, $4, ''erased'')::jsonb WHERE payload ->> ''rater_hash'' = $4',
+        'UPDATE %1$I.unmatched SET payload = replace(payload::text, $4, ''erased'')::jsonb WHERE strpos(payload::text, $4) > 0',
+        'UPDATE %1$I.episode SET facts = replace(facts::text, $4, ''erased'')::jsonb WHERE strpos(facts::text, $4) > 0',
+        'DELETE FROM %1$I.audit_payload p WHERE CASE WHEN EXISTS (SELECT 1 FROM %1$I.audit_event e WHERE e.payload_hash = p.payload_hash
+                AND e.verb ~ ''^(arm|evidence|identity|key|learning|month|policy|tenant|user)\.'') THEN false
+            ELSE jsonb_path_exists(p.payload::jsonb, ''$.** ? (@ == $id || @ == $hash)'',
+                jsonb_build_object(''id'', $5, ''hash'', $4)) END',
+        'DELETE FROM holdout.answer a WHERE a.tenant = $6 AND (a.policy, a.case_hash) IN (SELECT i.policy, i.case_hash FROM holdout.item i
+            WHERE i.tenant = $6 AND (i.policy, i.content ->> ''source_episode_id'') IN (SELECT * FROM unnest($1, $2)))',
+        'DELETE FROM holdout.item i WHERE i.tenant = $6 AND (i.policy, i.content ->> ''source_episode_id'') IN (SELECT * FROM unnest($1, $2))']
+    LOOP
+        EXECUTE format(statement, place) USING policies, episodes, decisions, user_hash, user_id, tenant_name;
+        GET DIAGNOSTICS counted = ROW_COUNT;
+        total := total + counted;
+    END LOOP;
+    RETURN total;
+END $$;
+
 -- Proposals that are not over, over all tenants: what the worker looks after, and how many there are. ----------------------
 CREATE TABLE control.proposal_open (
     tenant text NOT NULL REFERENCES control.tenant (name) ON DELETE CASCADE,
