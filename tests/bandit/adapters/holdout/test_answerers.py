@@ -14,7 +14,7 @@ import pytest
 from grpc import aio
 
 from kedge.bandit.v1 import answer_service_pb2, answer_service_pb2_grpc, episode_pb2
-from kedge_bandit.adapters.holdout.connect import Connections
+from kedge_bandit.adapters.holdout.connect import LOOPBACK, Connections
 from kedge_bandit.application.answer_ports import AnswerFailed, FetchAnswer
 from kedge_bandit.application.holdout_ports import Answer, AnswererKind, AnswererSettings
 from kedge_bandit.domain.dimension import Arm, Dimension
@@ -108,13 +108,13 @@ async def core_app() -> AsyncIterator[tuple[CoreApp, str]]:
 
 
 def connections(folder: Path) -> Connections:
-    (folder / "secrets").mkdir(exist_ok=True)
+    (folder / "secrets" / ACME).mkdir(parents=True, exist_ok=True)
     (folder / "scripts").mkdir(exist_ok=True)
-    (folder / "secrets" / "key-one").write_text("sk-very-secret\n", encoding="utf-8")
+    (folder / "secrets" / ACME / "key-one").write_text("sk-very-secret\n", encoding="utf-8")
     program = folder / "scripts" / "answers"
     program.write_text(PROGRAM.format(python=sys.executable), encoding="utf-8")
     program.chmod(0o755)
-    return Connections(secrets=folder / "secrets", scripts=folder / "scripts", pauses=(0.0, 0.0))
+    return Connections(secrets=folder / "secrets", scripts=folder / "scripts", hosts=LOOPBACK, pauses=(0.0, 0.0))
 
 
 def endpoint_script(body: Any) -> Any:
@@ -133,14 +133,14 @@ async def endpoint(folder: Path) -> AsyncIterator[FetchAnswer]:
         settings = AnswererSettings(
             kind=AnswererKind.OPENAI, address=server.address, usd_per_million_prompt_tokens=10.0
         )
-        async with connections(folder).answerer(settings, SECRET) as fetch:
+        async with connections(folder).answerer(ACME, settings, SECRET) as fetch:
             yield fetch
 
 
 @asynccontextmanager
 async def program(folder: Path) -> AsyncIterator[FetchAnswer]:
     settings = AnswererSettings(kind=AnswererKind.SCRIPT, address="answers")
-    async with connections(folder).answerer(settings, SECRET) as fetch:
+    async with connections(folder).answerer(ACME, settings, SECRET) as fetch:
         yield fetch
 
 
@@ -148,7 +148,7 @@ async def program(folder: Path) -> AsyncIterator[FetchAnswer]:
 async def application(folder: Path) -> AsyncIterator[FetchAnswer]:
     async with core_app() as (_, address):
         settings = AnswererSettings(kind=AnswererKind.CORE_APP, address=address)
-        async with connections(folder).answerer(settings, SECRET) as fetch:
+        async with connections(folder).answerer(ACME, settings, SECRET) as fetch:
             yield fetch
 
 
@@ -193,7 +193,7 @@ async def test_a_failure_is_one_kind_of_error_and_names_no_case(fetch: FetchAnsw
 async def test_the_core_application_is_told_that_it_is_an_evaluation(tmp_path: Path) -> None:
     async with core_app() as (app, address):
         settings = AnswererSettings(kind=AnswererKind.CORE_APP, address=address, secret_name="key-one")
-        async with connections(tmp_path).answerer(settings, SECRET) as fetch:
+        async with connections(tmp_path).answerer(ACME, settings, SECRET) as fetch:
             await fetch(ACME, SUPPORT, CASE, ARMS)
             tripped = await fetch(ACME, SUPPORT, replace(CASE, messages=(Message("user", "trip"),)), ARMS)
     request = app.asked[0]
@@ -209,7 +209,7 @@ async def test_the_core_application_is_told_that_it_is_an_evaluation(tmp_path: P
 async def test_an_endpoint_is_asked_again_where_that_may_help(tmp_path: Path, status: int, tries: int) -> None:
     with chat_server(lambda _: status) as server:
         settings = AnswererSettings(kind=AnswererKind.OPENAI, address=server.address, secret_name="key-one")
-        async with connections(tmp_path).answerer(settings, SECRET) as fetch:
+        async with connections(tmp_path).answerer(ACME, settings, SECRET) as fetch:
             with pytest.raises(AnswerFailed, match=f"answered {status}") as failed:
                 await fetch(ACME, SUPPORT, CASE, ARMS)
         assert len(server.asked) == tries
@@ -221,7 +221,7 @@ async def test_a_call_of_a_tool_is_read_as_json(tmp_path: Path) -> None:
     call = {"function": {"name": "book", "arguments": '{"city": "Rome"}'}}
     with chat_server(lambda _: {"content": None, "tool_calls": [call]}) as server:
         settings = AnswererSettings(kind=AnswererKind.OPENAI, address=server.address)
-        async with connections(tmp_path).answerer(settings, SECRET) as fetch:
+        async with connections(tmp_path).answerer(ACME, settings, SECRET) as fetch:
             answer = await fetch(ACME, SUPPORT, CASE, ARMS)
     assert json.loads(answer.output) == {"tool": "book", "arguments": {"city": "Rome"}}
 
@@ -231,7 +231,7 @@ async def test_an_episode_is_seeded_by_the_tenants_secret(tmp_path: Path) -> Non
     settings = AnswererSettings(kind=AnswererKind.ENVIRONMENT, address="answers")
     seeds = []
     for secret in (SECRET, SECRET, bytes(32)):
-        async with connections(tmp_path).answerer(settings, secret) as fetch:
+        async with connections(tmp_path).answerer(ACME, settings, secret) as fetch:
             answer = await fetch(ACME, SUPPORT, replace(episode, messages=(Message("user", ""),)), ARMS)
         assert answer.score == 0.25
         seeds.append(int(answer.output))
@@ -250,7 +250,7 @@ async def test_a_program_sees_nothing_of_where_it_runs(tmp_path: Path, monkeypat
         encoding="utf-8",
     )
     spy.chmod(0o755)
-    async with connect.answerer(AnswererSettings(kind=AnswererKind.SCRIPT, address="spy"), SECRET) as fetch:
+    async with connect.answerer(ACME, AnswererSettings(kind=AnswererKind.SCRIPT, address="spy"), SECRET) as fetch:
         seen = (await fetch(ACME, SUPPORT, CASE, ARMS)).output.split()
     assert not [name for name in seen if name.startswith("KEDGE") or "DATABASE" in name]
 
@@ -261,6 +261,6 @@ async def test_a_silent_program_is_given_up_in_time(tmp_path: Path) -> None:
     silent.write_text("#!/bin/sh\ncat > /dev/null\n", encoding="utf-8")
     silent.chmod(0o755)
     settings = AnswererSettings(kind=AnswererKind.SCRIPT, address="silent", timeout_seconds=0.2)
-    async with connect.answerer(settings, SECRET) as fetch:
+    async with connect.answerer(ACME, settings, SECRET) as fetch:
         with pytest.raises(AnswerFailed, match="in time"):
             await fetch(ACME, SUPPORT, CASE, ARMS)

@@ -14,6 +14,9 @@ from kedge_bandit.domain.verdict import Pair, Scored
 
 CANDIDATE: Final = "CANDIDATE"
 INCUMBENT: Final = "INCUMBENT"
+MAX_RUN_BYTES: Final = 64 * 1024 * 1024
+"""Of all answers of one run, which are held until its end."""
+MAX_MODEL_CHARACTERS: Final = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Run:
     parallel: int
     done: int = 0
     failed: str = ""
+    kept_bytes: int = 0
     kept: list[KeptAnswer] = field(default_factory=list)
 
     async def __call__(self, cases: Sequence[HoldoutCase]) -> list[Pair]:
@@ -55,8 +59,12 @@ class Run:
             try:
                 candidate, incumbent = await self._both(case)
                 scores = await self._scores(case, candidate, incumbent)
+                self._take(candidate, incumbent)
             except AnswerFailed as error:
                 self._fail(error)
+                return nothing
+            except Exception as error:  # noqa: BLE001 - an answer is from outside: whatever it breaks, the query ends now
+                self._fail(AnswerFailed(f"an answer could not be used ({type(error).__name__})"))
                 return nothing
         self.done += 1
         for side, answer, score in ((CANDIDATE, candidate, scores[0]), (INCUMBENT, incumbent, scores[1])):
@@ -67,6 +75,12 @@ class Run:
             slice=case.slice,
             adversarial=case.adversarial,
         )
+
+    def _take(self, *answers: Answer) -> None:
+        """Count what is kept of a run. Raises AnswerFailed for what is too much of it."""
+        self.kept_bytes += sum(len(answer.output.encode()) for answer in answers)
+        if self.kept_bytes > MAX_RUN_BYTES:
+            raise AnswerFailed(f"the answers of one run are over {MAX_RUN_BYTES} bytes")
 
     def _fail(self, error: AnswerFailed) -> None:
         """Keep what failed first."""
@@ -83,6 +97,8 @@ class Run:
             raise candidate
         if isinstance(incumbent, BaseException):
             raise incumbent
+        for answer in (candidate, incumbent):
+            _check(answer)
         return candidate, incumbent
 
     async def _scores(self, case: HoldoutCase, candidate: Answer, incumbent: Answer) -> tuple[float, float]:
@@ -93,6 +109,16 @@ class Run:
         if self.judge is None:
             raise AnswerFailed("a rubric needs a judge: put one with `kedge holdout answerer`")
         return await self.judge(case.check, case.text, candidate.output, incumbent.output)
+
+
+def _check(answer: Answer) -> None:
+    """Refuse what cannot be kept. Raises AnswerFailed."""
+    try:
+        (answer.output + answer.model_id).encode()
+    except UnicodeEncodeError as error:
+        raise AnswerFailed("an answer has half a character (a lone surrogate)") from error
+    if "\0" in answer.output + answer.model_id or len(answer.model_id) > MAX_MODEL_CHARACTERS:
+        raise AnswerFailed(f"an answer has a NUL, or a model's name of over {MAX_MODEL_CHARACTERS} characters")
 
 
 def _scored(answer: Answer, score: float) -> Scored:

@@ -35,10 +35,12 @@ class Judge(Protocol):
 class Connect(Protocol):
     """Connects answerers and judges, and closes what it opened."""
 
-    def answerer(self, settings: AnswererSettings, secret: bytes) -> AbstractAsyncContextManager[FetchAnswer]:
+    def answerer(
+        self, tenant: TenantId, settings: AnswererSettings, secret: bytes
+    ) -> AbstractAsyncContextManager[FetchAnswer]:
         """Connect an answerer; the tenant's secret seeds episodes. Raises AnswerFailed where it cannot be asked."""
 
-    def judge(self, settings: AnswererSettings) -> AbstractAsyncContextManager[Judge]:
+    def judge(self, tenant: TenantId, settings: AnswererSettings) -> AbstractAsyncContextManager[Judge]:
         """Connect a judge."""
 
     def score(self, case: HoldoutCase, output: str) -> float:
@@ -47,5 +49,5 @@ class Connect(Protocol):
     def check(self, case: HoldoutCase) -> None:
         """Refuse a check that cannot work: a pattern or a schema that does not compile. Raises InvalidValue."""
 
-    def check_settings(self, settings: AnswererSettings) -> None:
+    def check_settings(self, tenant: TenantId, settings: AnswererSettings) -> None:
         """Refuse an answerer that could never be asked from here. Raises InvalidValue."""

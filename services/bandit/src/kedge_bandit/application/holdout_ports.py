@@ -1,5 +1,6 @@
 """What keeping the holdout and asking it needs from the outside."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -89,6 +90,23 @@ class AnswererKind(StrEnum):
     REPORTED = "REPORTED"
 
 
+_PLACE: Final = re.compile(r"(?:tls://)?(?:\[([0-9a-f:]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})", re.ASCII)
+
+
+def core_app_place(address: str) -> tuple[str, int]:
+    """Read host and port of a core application: what is checked is what is dialled. Raises InvalidValue.
+
+    >>> core_app_place("tls://answers.example:443")
+    ('answers.example', 443)
+    >>> core_app_place("[::1]:50053")
+    ('::1', 50053)
+    """
+    found = _PLACE.fullmatch(address)
+    if found is None or not 0 < int(found[3]) < 65_536:
+        raise InvalidValue("address", repr(address[:80]), "host:port of the core application, or tls://host:port")
+    return (found[1] or found[2]).lower(), int(found[3])
+
+
 class AnswererPart(StrEnum):
     """What an answerer is asked for."""
 
@@ -101,9 +119,9 @@ class AnswererSettings:
     """Who answers, or judges.
 
     Attributes:
-        address: an http(s) URL up to /v1, host:port of the core application, or the name of a program.
+        address: an http(s) URL up to /v1, (tls://)host:port of the core application, or the name of a program.
         model: where the action names none; the judge's pinned one.
-        secret_name: file in the gate's folder of secrets; empty: none.
+        secret_name: file in the tenant's own folder of the gate's secrets; empty: none.
         timeout_seconds: of one answer.
         parallel: answers asked for at once.
     """
@@ -123,6 +141,8 @@ class AnswererSettings:
             raise InvalidValue("answerer", f"{self.kind} at {self.address!r}", "a kind that is asked, and its address")
         if self.kind is AnswererKind.OPENAI and not self.address.startswith(("http://", "https://")):
             raise InvalidValue("address", repr(self.address[:80]), "an http:// or https:// URL, up to /v1")
+        if self.kind is AnswererKind.CORE_APP:
+            core_app_place(self.address)
         if not 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS or not 1 <= self.parallel <= MAX_PARALLEL:
             found = f"{self.timeout_seconds} s, {self.parallel} at once"
             raise InvalidValue("answerer", found, f"at most {MAX_TIMEOUT_SECONDS:g} s, 1 to {MAX_PARALLEL} at once")

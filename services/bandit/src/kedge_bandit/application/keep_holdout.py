@@ -217,7 +217,7 @@ class PutAnswerer:
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
         given = {AnswererPart.ANSWERER: answerer} | ({} if judge is None else {AnswererPart.JUDGE: judge})
         for settings in given.values():
-            self.connect.check_settings(settings)
+            self.connect.check_settings(tenant, settings)
         async with self.holdouts.open(tenant) as record:
             if not await _begin(record, policy, order):
                 return

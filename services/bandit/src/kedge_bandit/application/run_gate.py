@@ -95,13 +95,15 @@ class RunGate:
             async with AsyncExitStack() as exits:
                 judge = None
                 if claimed.judge is not None and any(case.kind is CheckKind.RUBRIC for case in cases):
-                    judge = await exits.enter_async_context(self.connect.judge(claimed.judge))
+                    judge = await exits.enter_async_context(self.connect.judge(claimed.tenant, claimed.judge))
                 asked.run = Run(
                     tenant=claimed.tenant,
                     policy=claimed.policy,
                     incumbent=asked.arms,
                     candidate=candidate,
-                    fetch=await exits.enter_async_context(self.connect.answerer(claimed.answerer, secret)),
+                    fetch=await exits.enter_async_context(
+                        self.connect.answerer(claimed.tenant, claimed.answerer, secret)
+                    ),
                     judge=judge,
                     score=self.connect.score,
                     parallel=claimed.answerer.parallel,

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from kedge.bandit.v1 import holdout_service_pb2
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.holdout import HoldoutServicer
-from kedge_bandit.adapters.holdout.connect import Connections
+from kedge_bandit.adapters.holdout.connect import LOOPBACK, Connections
 from kedge_bandit.adapters.identity.proof import KeptKeys
 from kedge_bandit.adapters.postgres.holdout import PostgresHoldouts
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
@@ -29,7 +29,7 @@ from kedge_bandit.domain.peek import MAX_QUERIES
 from kedge_bandit.entrypoints.connections import engine_of
 from kedge_bandit.entrypoints.doors import keyring_of
 from kedge_bandit.entrypoints.gate_metrics import GateMetrics
-from kedge_bandit.entrypoints.settings import Settings
+from kedge_bandit.entrypoints.settings import Profile, Settings
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks for proposals that wait, and for keys that changed."""
@@ -129,7 +129,9 @@ def build_gate(settings: Settings, url: str, registry: CollectorRegistry = REGIS
     engine = engine_of(url)
     holdouts, clock = PostgresHoldouts(engine), DatabaseClock()
     folder = settings.data_dir / "gate"
-    hosts = [host.strip() for host in settings.gate_hosts.split(",") if host.strip()]
+    hosts = {host.strip().lower() for host in settings.gate_hosts.split(",") if host.strip()}
+    if settings.profile is Profile.DEMO:
+        hosts |= LOOPBACK
     connect = Connections(secrets=folder / "secrets", scripts=folder / "scripts", hosts=hosts)
     keyring, issuer_keys = keyring_of(settings)
     get = GetHoldout(holdouts, clock)

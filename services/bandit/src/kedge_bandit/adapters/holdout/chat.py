@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import httpx2
 
+from kedge_bandit.adapters.http_answer import AnswerTooLarge, ask
 from kedge_bandit.application.answer_ports import AnswerFailed
 from kedge_bandit.application.holdout_ports import Answer, AnswererSettings
 from kedge_bandit.domain.dimension import Arm, Dimension
@@ -48,35 +50,43 @@ class Chat:
         for pause in (*self.pauses, None):
             began = time.monotonic()
             try:
-                answer = await self.client.post("chat/completions", json=body)
-            except httpx2.TimeoutException:
+                answer = await ask(
+                    self.client,
+                    "POST",
+                    "chat/completions",
+                    seconds=self.settings.timeout_seconds,
+                    most_bytes=MAX_ANSWER_BYTES,
+                    json=body,
+                )
+            except AnswerTooLarge as error:
+                raise AnswerFailed(f"the endpoint {self.settings.address} answered {error}") from error
+            except (TimeoutError, httpx2.TimeoutException):
                 trouble = f"gave no answer within {self.settings.timeout_seconds:g} s"
-            except httpx2.TransportError as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 trouble = f"could not be reached ({type(error).__name__})"
             else:
                 if answer.is_success:
                     return self._read(answer.content, (time.monotonic() - began) * 1000)
-                trouble = f"answered {answer.status_code}"
-                if answer.status_code not in _AGAIN:
+                trouble = f"answered {answer.status}"
+                if answer.status not in _AGAIN:
                     break
             if pause is not None:
                 await asyncio.sleep(pause)
         raise AnswerFailed(f"the endpoint {self.settings.address} {trouble}")
 
     def _read(self, content: bytes, latency_ms: float) -> Completion:
-        if len(content) > MAX_ANSWER_BYTES:
-            raise AnswerFailed(f"the endpoint {self.settings.address} answered over {MAX_ANSWER_BYTES} bytes")
         try:
             found = json.loads(content)
             text = _text(found["choices"][0]["message"])
-        except (ValueError, LookupError, TypeError) as error:
+            usage = found.get("usage") or {}
+            cost = (
+                self.settings.usd_per_million_prompt_tokens * _tokens(usage.get("prompt_tokens"))
+                + self.settings.usd_per_million_completion_tokens * _tokens(usage.get("completion_tokens"))
+            ) / _MILLION
+            model = found.get("model") or ""
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise AnswerFailed(f"the endpoint {self.settings.address} did not answer as OpenAI's does") from error
-        usage = found.get("usage") or {}
-        cost = (
-            self.settings.usd_per_million_prompt_tokens * float(usage.get("prompt_tokens") or 0)
-            + self.settings.usd_per_million_completion_tokens * float(usage.get("completion_tokens") or 0)
-        ) / _MILLION
-        return Completion(text, str(found.get("model") or ""), max(0.0, cost), latency_ms)
+        return Completion(text, model if isinstance(model, str) else "", cost, latency_ms)
 
 
 @asynccontextmanager
@@ -127,6 +137,14 @@ def filled(prompt: Arm, case: HoldoutCase) -> str:
         if name in known:
             text = text.replace("{" + name + "}", str(known[name]))
     return text
+
+
+def _tokens(found: Any) -> float:
+    """Read a count of tokens; one that is left out is none. Raises ValueError."""
+    count = float(found or 0)
+    if not (math.isfinite(count) and count >= 0):
+        raise ValueError("no count of tokens")
+    return count
 
 
 def _text(message: Mapping[str, Any]) -> str:

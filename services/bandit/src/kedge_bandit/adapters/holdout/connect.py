@@ -5,14 +5,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, assert_never
-from urllib.parse import urlsplit
+
+import httpx2
 
 from kedge_bandit.adapters.holdout import chat, checks, core_app, script
 from kedge_bandit.adapters.holdout.judge import PairwiseJudge
 from kedge_bandit.application.answer_ports import AnswerFailed, FetchAnswer, Judge
-from kedge_bandit.application.holdout_ports import AnswererKind, AnswererSettings
+from kedge_bandit.application.holdout_ports import AnswererKind, AnswererSettings, core_app_place
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.holdout import HoldoutCase
+from kedge_bandit.domain.identifiers import TenantId
 
 ANY: Final = "*"
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -23,8 +25,9 @@ class Connections:
     """What connects.
 
     Attributes:
-        secrets, scripts: folders that only the operator writes to; a tenant names files in them.
-        hosts: that may be asked beside this machine; "*": any.
+        secrets: folder with one of each tenant, whose files that tenant names; only the operator writes to it.
+        scripts: folder of programs that any tenant names; only the operator writes to it.
+        hosts: that may be asked; "*": any.
         pauses: seconds between tries of an endpoint.
     """
 
@@ -34,17 +37,17 @@ class Connections:
     pauses: tuple[float, ...] = chat.PAUSES
 
     @asynccontextmanager
-    async def answerer(self, settings: AnswererSettings, secret: bytes) -> AsyncIterator[FetchAnswer]:
+    async def answerer(self, tenant: TenantId, settings: AnswererSettings, secret: bytes) -> AsyncIterator[FetchAnswer]:
         """Connect an answerer. Raises AnswerFailed where it may not be asked, or a secret or program is not there."""
         kind = settings.kind
         match kind:
             case AnswererKind.OPENAI:
                 self.check_host(settings)
-                async with chat.connected(settings, self._secret(settings), self.pauses) as connected:
+                async with chat.connected(settings, self._secret(tenant, settings), self.pauses) as connected:
                     yield chat.ChatAnswers(connected)
             case AnswererKind.CORE_APP:
                 self.check_host(settings)
-                async with core_app.connected(settings, self._secret(settings)) as app:
+                async with core_app.connected(settings, self._secret(tenant, settings)) as app:
                     yield app
             case AnswererKind.SCRIPT | AnswererKind.ENVIRONMENT:
                 async with script.running(settings, self.scripts, secret) as program:
@@ -55,10 +58,10 @@ class Connections:
                 assert_never(kind)
 
     @asynccontextmanager
-    async def judge(self, settings: AnswererSettings) -> AsyncIterator[Judge]:
+    async def judge(self, tenant: TenantId, settings: AnswererSettings) -> AsyncIterator[Judge]:
         """Connect a judge. Raises AnswerFailed where it may not be asked, or its secret is not there."""
         self.check_host(settings)
-        async with chat.connected(settings, self._secret(settings), self.pauses) as connected:
+        async with chat.connected(settings, self._secret(tenant, settings), self.pauses) as connected:
             yield PairwiseJudge(connected)
 
     def score(self, case: HoldoutCase, output: str) -> float:
@@ -69,26 +72,40 @@ class Connections:
         """Refuse a check that cannot work. Raises InvalidValue."""
         checks.compile_check(case)
 
-    def check_settings(self, settings: AnswererSettings) -> None:
+    def check_settings(self, tenant: TenantId, settings: AnswererSettings) -> None:
         """Refuse an answerer that could never be asked from here. Raises InvalidValue."""
         try:
             if settings.kind in (AnswererKind.OPENAI, AnswererKind.CORE_APP):
                 self.check_host(settings)
-            self._secret(settings)
+            self._secret(tenant, settings)
         except AnswerFailed as error:
             raise InvalidValue("answerer", str(error), "one that the gate's operator allows") from error
 
     def check_host(self, settings: AnswererSettings) -> None:
         """Refuse a host that is not allowed: no tenant reaches into the operator's network. Raises AnswerFailed."""
-        address = settings.address if "://" in settings.address else f"//{settings.address}"
-        host = urlsplit(address).hostname or ""
-        if ANY not in self.hosts and host not in LOOPBACK and host not in self.hosts:
+        host = _host(settings)
+        if ANY not in self.hosts and host not in self.hosts:
             raise AnswerFailed(f"the host {host[:80]!r} may not be asked: its operator names it in KEDGE_GATE_HOSTS")
 
-    def _secret(self, settings: AnswererSettings) -> str:
+    def _secret(self, tenant: TenantId, settings: AnswererSettings) -> str:
         if not settings.secret_name:
             return ""
         try:
-            return (self.secrets / settings.secret_name).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise AnswerFailed(f"the secret {settings.secret_name} is not in the gate's folder of secrets") from error
+            return (self.secrets / tenant / settings.secret_name).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise AnswerFailed(
+                f"the secret {settings.secret_name} is not in {tenant}'s folder of the gate's secrets"
+            ) from error
+
+
+def _host(settings: AnswererSettings) -> str:
+    """Read the host that will be dialled, by what dials it. Raises AnswerFailed."""
+    if settings.kind is AnswererKind.CORE_APP:
+        return core_app_place(settings.address)[0]
+    try:
+        address = httpx2.URL(settings.address)
+    except httpx2.InvalidURL as error:
+        raise AnswerFailed(f"the address {settings.address[:80]!r} is no URL") from error
+    if address.scheme not in ("http", "https") or address.userinfo or not address.host:
+        raise AnswerFailed(f"the address {settings.address[:80]!r} is no http(s) URL without a user's name")
+    return address.host

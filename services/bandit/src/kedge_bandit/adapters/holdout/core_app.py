@@ -1,5 +1,6 @@
 """Ask the core application itself, by AnswerService: with the content of the arms, as an evaluation."""
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,12 +11,18 @@ from grpc import aio
 
 from kedge.bandit.v1 import answer_service_pb2, answer_service_pb2_grpc, decision_pb2, episode_pb2, policy_pb2
 from kedge_bandit.application.answer_ports import AnswerFailed
-from kedge_bandit.application.holdout_ports import Answer, AnswererSettings
+from kedge_bandit.application.holdout_ports import Answer, AnswererSettings, core_app_place
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.holdout import HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 TLS_SCHEME: Final = "tls://"
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+_OPTIONS: Final = (
+    ("grpc.enable_http_proxy", 0),  # no proxy of the environment sees cases, or leads elsewhere
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+)
 _FIELD: Final = {
     Dimension.MODEL_ROUTE: "model_route",
     Dimension.REASONING_DEPTH: "reasoning_depth",
@@ -48,8 +55,9 @@ class CoreAppAnswers:
         except aio.AioRpcError as error:
             told = f"the core application at {self.settings.address} answered {error.code().name}"
             raise AnswerFailed(told) from error
-        if not (found.cost_usd >= 0 and found.latency_ms >= 0):
-            raise AnswerFailed(f"the core application at {self.settings.address} answered a cost or latency below 0")
+        if not (0 <= found.cost_usd < math.inf and 0 <= found.latency_ms < math.inf):
+            told = f"the core application at {self.settings.address} answered a cost or latency that is none"
+            raise AnswerFailed(told)
         return Answer(
             output=found.output,
             cost_usd=found.cost_usd,
@@ -62,11 +70,12 @@ class CoreAppAnswers:
 @asynccontextmanager
 async def connected(settings: AnswererSettings, secret: str) -> AsyncIterator[CoreAppAnswers]:
     """Open a channel, and close it; `tls://` before host:port encrypts it, believed by the system's authorities."""
-    address = settings.address
-    if address.startswith(TLS_SCHEME):
-        channel = aio.secure_channel(address.removeprefix(TLS_SCHEME), grpc.ssl_channel_credentials())
+    host, port = core_app_place(settings.address)
+    target = f"dns:///[{host}]:{port}" if ":" in host else f"dns:///{host}:{port}"
+    if settings.address.startswith(TLS_SCHEME):
+        channel = aio.secure_channel(target, grpc.ssl_channel_credentials(), options=_OPTIONS)
     else:
-        channel = aio.insecure_channel(address)
+        channel = aio.insecure_channel(target, options=_OPTIONS)
     async with channel:
         yield CoreAppAnswers(answer_service_pb2_grpc.AnswerServiceStub(channel), settings, secret)
 

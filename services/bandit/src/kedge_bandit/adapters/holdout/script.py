@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -72,7 +73,7 @@ class ScriptAnswers:
                 future = self._waiting.get(found.get("id"))
                 if future is not None and not future.done():
                     future.set_result(found)
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             self._give_up("wrote a line that is no JSON object")
         else:
             self._give_up("ended")
@@ -101,11 +102,10 @@ class ScriptAnswers:
                 model_id=str(found.get("model_id", "")),
                 score=None if found.get("score") is None else float(found["score"]),
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise AnswerFailed(f"the program {self.settings.address} answered what is no answer") from error
-        if found.get("error") or not (
-            answer.cost_usd >= 0 and answer.latency_ms >= 0 and 0 <= (answer.score or 0) <= 1
-        ):
+        measured = 0 <= answer.cost_usd < math.inf and 0 <= answer.latency_ms < math.inf
+        if found.get("error") or not (measured and 0 <= (answer.score or 0) <= 1):
             raise AnswerFailed(f"the program {self.settings.address} could not answer a case")
         return answer
 
