@@ -7,13 +7,14 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from kedge.bandit.v1 import holdout_service_pb2, proposal_pb2, proposal_service_pb2
-from kedge_bandit.adapters.console import failures, reading, wording
+from kedge_bandit.adapters.console import failures, holdouts, online, promotion, reading, wording
 from kedge_bandit.adapters.console import proposals_read as read
 from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.adapters.console.visit import Visit, moved
 from kedge_bandit.domain.principal import Permission
+from kedge_bandit.domain.proposal_state import OPEN
 
 TABS: Final = {
     "open": ("Open", read.OPEN),
@@ -64,6 +65,9 @@ async def page_of(visit: Visit, refusal: CallRefused | None = None) -> Response:
     proposal = await _get(visit)
     state = wording.state(proposal)
     is_mine = read.is_by(visit, proposal)
+    is_open = state in OPEN
+    is_gated = proposal.kind not in promotion.NEEDS_NO_GATE
+    holdout = await _holdout(visit, proposal) if is_gated and is_open else None
     return visit.show(
         "one_proposal.html",
         200 if refusal is None else failures.status_of(refusal),
@@ -75,7 +79,14 @@ async def page_of(visit: Visit, refusal: CallRefused | None = None) -> Response:
         is_mine=is_mine,
         is_decidable=read.is_mine_to_decide(visit, proposal),
         may_force=visit.may(Permission.APPROVE) and visit.may(Permission.CONFIGURE) and not is_mine,
-        progress=await _progress(visit, proposal) if state == "GATE_RUNNING" else None,
+        is_open=is_open,
+        is_gated=is_gated,
+        has_cases=has_cases(proposal),
+        gate_cases=None if holdout is None else holdout.gate_cases,
+        least_cases=holdouts.LEAST_GATE_CASES,
+        online=None if is_gated or not is_open else await online.online_of(visit, proposal.policy),
+        doubts_of=online.doubts,
+        progress=_progress(holdout, proposal) if state == "GATE_RUNNING" else None,
         refusal=refusal,
     )
 
@@ -101,12 +112,27 @@ async def _get(visit: Visit) -> proposal_pb2.Proposal:
     return found
 
 
-async def _progress(visit: Visit, proposal: proposal_pb2.Proposal) -> Any:
-    """Find how far the gate is; None where it does not say."""
+def has_cases(proposal: proposal_pb2.Proposal) -> bool:
+    """Say whether a query of the holdout left answers that can be looked at.
+
+    >>> has_cases(proposal_pb2.Proposal()), has_cases(proposal_pb2.Proposal(gate_result={"query": 1}))
+    (False, True)
+    """
+    return bool(proposal.gate_result.query) and proposal.gate_result.answerer_kind != "REPORTED"
+
+
+async def _holdout(visit: Visit, proposal: proposal_pb2.Proposal) -> Any:
+    """Read the holdout that the gate would ask; None where it does not answer."""
     request = holdout_service_pb2.GetHoldoutRequest(policy=proposal.policy)
     try:
-        holdout = (await visit.call(visit.backend.holdout.GetHoldout, request)).holdout
+        return (await visit.call(visit.backend.holdout.GetHoldout, request)).holdout
     except CallRefused:
+        return None
+
+
+def _progress(holdout: Any, proposal: proposal_pb2.Proposal) -> Any:
+    """Find how far the gate is; None where it does not say."""
+    if holdout is None:
         return None
     return next((one for one in holdout.ledger if one.proposal == proposal.name and not one.verdict), None)
 
@@ -187,7 +213,7 @@ async def comment(visit: Visit) -> Response:
 
 async def cases(visit: Visit) -> Response:
     """Say what opening the cases means, before it is done."""
-    return visit.show("cases.html", section="proposals", proposal=await _get(visit), opened=None, refusal=None)
+    return _cases(visit, await _get(visit))
 
 
 async def open_cases(visit: Visit) -> Response:
@@ -199,9 +225,23 @@ async def open_cases(visit: Visit) -> Response:
     except CallRefused as error:
         if error.code not in RETURNED:
             raise
-        status = failures.status_of(error)
-        return visit.show("cases.html", status, section="proposals", proposal=proposal, opened=None, refusal=error)
-    return visit.show("cases.html", section="proposals", proposal=proposal, opened=opened, refusal=None)
+        return _cases(visit, proposal, refusal=error)
+    return _cases(visit, proposal, opened=opened)
+
+
+def _cases(
+    visit: Visit, proposal: proposal_pb2.Proposal, *, opened: Any = None, refusal: CallRefused | None = None
+) -> Response:
+    status = 200 if refusal is None else failures.status_of(refusal)
+    return visit.show(
+        "cases.html",
+        status,
+        section="proposals",
+        proposal=proposal,
+        has_cases=has_cases(proposal),
+        opened=opened,
+        refusal=refusal,
+    )
 
 
 ACTIONS: Final[dict[str, tuple[Callable[[Visit], Awaitable[Response]], Permission]]] = {

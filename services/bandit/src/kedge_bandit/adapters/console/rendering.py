@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from kedge_bandit.adapters.console import charts, diff, wording
+from kedge_bandit.adapters.console import charts, diff, promotion, wording
 from kedge_bandit.adapters.console.inert import inert
 
 _HERE: Final = Path(__file__).parent
@@ -61,4 +61,5 @@ def make_rendering() -> Rendering:
     environment.globals["chart"] = charts
     environment.globals["words"] = wording
     environment.globals["diff"] = diff
+    environment.globals["promotion"] = promotion
     return Rendering(environment, assets)
