@@ -37,7 +37,6 @@ def measured(stream: int = 1) -> Measured:
         low=0.25,
         high=0.35,
         by_task=[[0.5] * actions] * tasks,
-        share=honest,
         share_late=[honest] * tasks,
         vetoes=[9 if place in BREAKERS else 0 for place in range(actions)],
         episodes=[18] * actions,

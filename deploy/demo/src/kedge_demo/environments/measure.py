@@ -15,7 +15,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import grpc
 import numpy as np
@@ -36,6 +36,8 @@ TIMEOUT_S: Final = 60.0
 WINDOWS: Final = 24
 CHUNK: Final = 50
 NEVER_SERVED: Final = (True, 0.0)
+Fetched: TypeAlias = tuple[list[wire.DecisionRecord], list[tuple[bool, float]]]
+"""A stream's export; and by action whether it is eligible at the end, and P(veto rate over its cap)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Measured:
         single: mean of each action on the same episodes, 0 where a rule was broken; graded: the grade alone.
         best: the best single action in hindsight; lift, low, high: served less it, paired, with its 95 % interval.
         by_task: mean quality of each action on the late episodes of each task.
-        share, share_late: each action's share of all turns, and of the late ones by task.
+        share_late: each action's share of the late turns, by task.
         vetoes, episodes: what was served, by action; eligible, over_cap: as the service has it at the end.
         missing: turns that the export has otherwise or not at all; misjudged: breaches that are no veto, or vetoes
             without a breach; reward_error: largest difference from the reward that the grade and the price must give.
@@ -67,7 +69,6 @@ class Measured:
     low: float
     high: float
     by_task: list[list[float]]
-    share: list[float]
     share_late: list[list[float]]
     vetoes: list[int]
     episodes: list[int]
@@ -130,33 +131,21 @@ def audit(turns: Sequence[Turn], records: Sequence[wire.DecisionRecord]) -> tupl
     return missing + len(found), misjudged, worst
 
 
-def measure(
-    turns: Sequence[Turn],
-    records: Sequence[wire.DecisionRecord],
-    actions: Sequence[tuple[bool, float]],
-    pool: Executor,
-) -> Measured:
-    """Measure one stream.
-
-    Args:
-        turns: all of the stream, in order.
-        records: its export.
-        actions: eligible at the end, and P(veto rate over its cap), by action.
-        pool: plays.
-    """
+def measure(turns: Sequence[Turn], fetched: Fetched, pool: Executor) -> Measured:
+    """Measure one stream, given its turns in order and what the service said of it."""
+    records, actions = fetched
     stream, begin = turns[0].stream, late_from(len(turns))
     late = items(stream, len(turns))[begin:]
+    task = np.array([TASKS.index(item.task) for item in late])
     quality, grade = everybody(late, pool)
     chosen = np.array([turn.action for turn in turns])
     served = quality[np.arange(len(late)), chosen[begin:]]
     best = int(quality.mean(axis=0).argmax())
-    task = np.array([TASKS.index(item.task) for item in late])
     by_task = np.array([quality[task == place].mean(axis=0) for place in range(len(TASKS))])
     mean, low, high = paired(served, quality[:, best])
     missing, misjudged, worst = audit(turns, records)
     breached = np.array([bool(turn.breach) for turn in turns])
     windows = np.array_split(np.arange(len(turns)), WINDOWS)
-    got = np.array([0.0 if turn.breach else turn.grade for turn in turns])
     return Measured(
         stream=stream,
         turns=len(turns),
@@ -170,17 +159,16 @@ def measure(
         low=low,
         high=high,
         by_task=by_task.tolist(),
-        share=_shares(chosen),
         share_late=[_shares(chosen[begin:][task == place]) for place in range(len(TASKS))],
-        vetoes=[int(breached[chosen == place].sum()) for place in range(len(ACTIONS))],
-        episodes=[int((chosen == place).sum()) for place in range(len(ACTIONS))],
+        vetoes=np.bincount(chosen[breached], minlength=len(ACTIONS)).tolist(),
+        episodes=np.bincount(chosen, minlength=len(ACTIONS)).tolist(),
         eligible=[eligible for eligible, _ in actions],
         over_cap=[over for _, over in actions],
         missing=missing,
         misjudged=misjudged,
         reward_error=worst,
         windows=[_shares(chosen[window]) for window in windows],
-        window_quality=[float(got[window].mean()) for window in windows],
+        window_quality=[float(np.mean([turns[place].quality for place in window])) for window in windows],
     )
 
 
@@ -188,7 +176,7 @@ def _shares(chosen: Integers) -> list[float]:
     return [float((chosen == place).sum()) / max(1, len(chosen)) for place in range(len(ACTIONS))]
 
 
-def fetch(channel: grpc.Channel, key: str, stream: int) -> tuple[list[wire.DecisionRecord], list[tuple[bool, float]]]:
+def fetch(channel: grpc.Channel, key: str, stream: int) -> Fetched:
     """Read a stream's decisions, and what the service holds of each action at the end."""
     metadata, name = (("authorization", f"Bearer {key}"),), policy(stream).name
     export = EpisodeServiceStub(channel).ExportDecisions(
@@ -226,7 +214,7 @@ def main() -> int:
         ProcessPoolExecutor(os.cpu_count() or 1, mp_context=get_context("spawn")) as pool,
     ):
         found = [
-            measure([turn for turn in played if turn.stream == stream], *fetch(channel, key, stream), pool)
+            measure([turn for turn in played if turn.stream == stream], fetch(channel, key, stream), pool)
             for stream in STREAMS
         ]
     (options.out / MEASURED_FILE).write_text(json.dumps([asdict(one) for one in found]) + "\n", encoding="utf-8")

@@ -59,6 +59,11 @@ class Turn:
     breach: str
     steps: int
 
+    @property
+    def quality(self) -> float:
+        """The grade; 0 where a rule was broken."""
+        return 0.0 if self.breach else self.grade
+
 
 def outcomes(played: Played, place: int, make: OutcomeMaker, name: str) -> list[Outcome]:
     """Say what the environment said: its grade, whether a rule was broken, and the price."""

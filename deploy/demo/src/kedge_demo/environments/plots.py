@@ -8,7 +8,7 @@ from kedge_demo.environments.roster import BREAKER, LABELS, PLAYERS, TASKS
 
 COLOUR = {route: f"c{place}" for place, route in enumerate(PLAYERS)} | {BREAKER: "breaker"}
 BOTTOM = svg.HEIGHT - svg.BOTTOM
-NAMES_WIDTH = 130
+NAMES_WIDTH = 176
 ROW = 30
 
 

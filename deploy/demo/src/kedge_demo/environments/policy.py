@@ -14,7 +14,7 @@ from kedge_demo.environments.streams import STREAMS
 
 TENANT: Final = "environments"
 WEIGHT_GRADE, WEIGHT_COST, COST_REFERENCE_USD = 0.9, 0.05, 1.0
-FLOOR, SLICE = 0.05, 0.05
+FLOOR, SLICE = 0.05, 0.10
 """Nobody is served by a training ground, so exploration starts at once and has no budget. With the default one, .05 of
 what the baseline earns, 1,800 turns go almost wholly to the baseline, since most players are poor at most tasks."""
 HALF_LIFE_DAYS: Final = 14

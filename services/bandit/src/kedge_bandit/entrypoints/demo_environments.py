@@ -1,11 +1,12 @@
 """Conduct `kedge demo environments`: the four environments as traffic to a running service, measured from outside."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kedge_bandit.entrypoints.demo_stage import READY_SECONDS, SETTLE_SECONDS, Stage, until
+from kedge_bandit.entrypoints.demo_stage import READY_SECONDS, SETTLE_SECONDS, Stage, published, settled, until
 
 TENANT = "environments"
 BECAUSE = "demo: learn who plays what"
@@ -20,8 +21,7 @@ def tell_environments(stage: Stage, scale: float) -> Any:
     stage.console.rule("traffic")
     stage.module("kedge_demo.environments.play", *served, "--scale", str(scale), loud=True)
     stage.console.print("· waiting until every row is folded")
-    for policy in policies:
-        until(partial(stage.settled, TENANT, policy), SETTLE_SECONDS, f"{policy} to settle")
+    until(partial(_all, stage, settled), SETTLE_SECONDS, "every stream to settle")
     stage.console.rule("proof")
     proofs = {policy: stage.prove(TENANT, policy) for policy in policies}
     (out / "proofs.json").write_text(json.dumps(proofs, indent=2) + "\n", encoding="utf-8")
@@ -42,8 +42,7 @@ def _onboard(stage: Stage) -> list[str]:
     for path in files:
         stage.kedge("policy", "apply", str(path), "--because", BECAUSE)
     _keep_keys(stage, stage.out / "keys.json")
-    for path in files:
-        until(partial(stage.published, TENANT, path.stem), READY_SECONDS, "a first allocation")
+    until(partial(_all, stage, published), READY_SECONDS, "first allocations")
     return [path.stem for path in files]
 
 
@@ -55,3 +54,8 @@ def _keep_keys(stage: Stage, path: Path) -> None:
         keys[role] = stage.read("key", "create", TENANT, "--principal", principal, "--role", role)["key"]
     path.touch(mode=0o600)
     path.write_text(json.dumps(keys), encoding="utf-8")
+
+
+def _all(stage: Stage, holds: Callable[[Any], bool]) -> bool:
+    """Tell whether something holds for every policy, by one command."""
+    return all(holds(status) for status in stage.read("status", TENANT))

@@ -52,15 +52,6 @@ class Stage:
             return ""
         return self._run(command)
 
-    def published(self, tenant: str, policy: str) -> bool:
-        """Tell whether a policy has a first allocation."""
-        return int(self.read("status", tenant, policy).get("allocation_version", 0)) > 0
-
-    def settled(self, tenant: str, policy: str) -> bool:
-        """Tell whether every row of a policy is folded."""
-        status = self.read("status", tenant, policy)
-        return int(status.get("backlog", 0)) == 0 and int(status["episode_counts"].get("PENDING", 0)) == 0
-
     def prove(self, tenant: str, policy: str) -> dict[str, Any]:
         """Refold the evidence and replay decisions, each in a fresh process, from the database alone.
 
@@ -85,6 +76,24 @@ class Stage:
                 f"{' '.join(command[-6:])} ended with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}"
             )
         return done.stdout
+
+
+def published(status: Any) -> bool:
+    """Tell, of what `kedge status` says, whether a policy has a first allocation.
+
+    >>> published({"allocation_version": "3"}), published({})
+    (True, False)
+    """
+    return int(status.get("allocation_version", 0)) > 0
+
+
+def settled(status: Any) -> bool:
+    """Tell, of what `kedge status` says, whether every row of a policy is folded.
+
+    >>> settled({"episode_counts": {"SETTLED": "3"}}), settled({"episode_counts": {"PENDING": "1"}})
+    (True, False)
+    """
+    return int(status.get("backlog", 0)) == 0 and int(status["episode_counts"].get("PENDING", 0)) == 0
 
 
 def wait_until_serving(settings: Settings) -> None:

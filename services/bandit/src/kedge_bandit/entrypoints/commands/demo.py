@@ -33,6 +33,8 @@ from kedge_bandit.entrypoints.demo_stage import (
     SETTLE_SECONDS,
     DemoFailed,
     Stage,
+    published,
+    settled,
     until,
     wait_until_serving,
 )
@@ -187,14 +189,18 @@ def _onboard(stage: Stage) -> dict[str, str]:
     key_file.touch(mode=0o600)
     key_file.write_text(json.dumps(keys), encoding="utf-8")
     for tenant, policy in policies.items():
-        until(partial(stage.published, tenant, policy), READY_SECONDS, "a first allocation")
+        until(partial(_is, published, stage, tenant, policy), READY_SECONDS, "a first allocation")
     return policies
 
 
 def _wait_until_settled(stage: Stage, policies: dict[str, str]) -> None:
     stage.console.print("· waiting until every row is folded")
     for tenant, policy in policies.items():
-        until(partial(stage.settled, tenant, policy), SETTLE_SECONDS, f"{tenant} to settle")
+        until(partial(_is, settled, stage, tenant, policy), SETTLE_SECONDS, f"{tenant} to settle")
+
+
+def _is(holds: Callable[[Any], bool], stage: Stage, tenant: str, policy: str) -> bool:
+    return holds(stage.read("status", tenant, policy))
 
 
 def _freeze(stage: Stage, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
