@@ -185,6 +185,50 @@ def test_a_tenant_that_is_held_back_says_by_whom_and_why(place: Place) -> None:
     assert "Nothing is held back" in after
 
 
+def test_who_stopped_it_reads_that_it_takes_another_and_of_a_program_that_it_does_not(place: Place) -> None:
+    policy = "tenants/acme/policies/support"
+    with place.visitor("acme", person="frank", role="admin") as client:
+        assert "an admin other than frank" in client.get(f"/{policy}/freeze").text
+        form(client, f"/{policy}/freeze", because="a drill")
+        own, way = client.get(f"/{policy}").text, client.get(f"/{policy}/unfreeze").text
+    with place.visitor("acme", person="grace", role="admin") as client:
+        other = client.get(f"/{policy}").text
+        form(client, f"/{policy}/unfreeze", because="over", quarantine="keep")
+    with place.visitor() as client:
+        form(client, f"/{policy}/freeze", because="a drill of the program")
+        program = client.get(f"/{policy}/unfreeze").text
+        form(client, f"/{policy}/unfreeze", because="over", quarantine="keep")
+    assert "needs an admin other than you" in own
+    assert f'href="/{policy}/unfreeze"' not in own
+    assert "frank stopped it" in way
+    assert f'href="/{policy}/unfreeze"' in other
+    assert "any admin can let it go on" in program
+    assert modes(place, policy)[0] == policy_pb2.MODE_APPLY
+
+
+def test_a_frozen_policy_shows_that_all_traffic_is_the_baselines(place: Place) -> None:
+    policy = "tenants/globex/policies/support"
+    with place.visitor("globex", person="heidi", role="approver") as client:
+        form(client, f"/{policy}/freeze", because="a drill")
+        page, front = client.get(f"/{policy}").text, client.get("/?show=stopped").text
+    with place.visitor("globex", person="ivan", role="admin") as client:
+        form(client, f"/{policy}/unfreeze", because="over", quarantine="keep")
+    assert "Now the baseline has 100 %." in page
+    assert "too little data (0 of 100)" in page
+    assert ">within<" not in page
+    assert "100 % now" in front
+
+
+def test_verifying_the_chain_keeps_what_the_log_was_narrowed_to(place: Place) -> None:
+    with place.visitor("acme", person="alice") as client:
+        answer = form(client, "/tenants/acme/audit/verify", kind="switch", span="week", subject="")
+        page = client.get("/tenants/acme/audit?kind=switch&span=week").text
+    assert answer.headers["location"] == "/tenants/acme/audit?kind=switch&span=week"
+    said = re.sub(r"</?span>", "", page)
+    assert "--verb .frozen --verb .unfrozen" in said
+    assert "--days 7" in said
+
+
 def test_hostile_text_is_shown_and_does_nothing(place: Place) -> None:
     name = place.waiting("hostile", f"Be kind.\n{HOSTILE}", a_pass())
     policy = "/tenants/hostile/policies/support"

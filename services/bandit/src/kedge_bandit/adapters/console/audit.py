@@ -1,13 +1,16 @@
 """Show who did what, when, on what and why, and whether the chain holds."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from kedge.bandit.v1 import governance_service_pb2
-from kedge_bandit.adapters.console import reading, wording
+from kedge_bandit.adapters.console import happened, reading, wording
+from kedge_bandit.adapters.console import proposals_read as proposals
 from kedge_bandit.adapters.console.visit import Visit, moved
 
 SHOWN: Final = 50
@@ -28,7 +31,10 @@ KINDS: Final = {
         "Configuration",
         ("policy.created", "policy.configured", "policy.staged", "tenant.", "holdout.", "arm."),
     ),
-    "alarms": ("Alarms", ("incident.", "learning.", "arm.excluded", "arm.readmitted")),
+    "alarms": (
+        "Alarms",
+        ("incident.", "learning.", "arm.excluded", "arm.readmitted", "ramp.paused", "ramp.rolled_back"),
+    ),
     "access": ("Access", ("key.", "identity.")),
     "kedge": ("Kedge itself", ()),
 }
@@ -47,10 +53,15 @@ async def show(visit: Visit) -> Response:
     kind, span = visit.asked("kind"), visit.asked("span")
     kind, span = (kind if kind in KINDS else "", span if span in SPANS else "")
     events, token = await _matching(visit, kind, span, visit.asked("before"))
+    listed = (
+        await proposals.list_of(visit, visit.tenant, ()) if any("/proposals/" in e.subject for e in events) else None
+    )
     return visit.show(
         "audit.html",
         section="audit",
-        events=events,
+        acts=list(happened.acts(events)),
+        proposals={one.name: one for one in listed.found} if listed is not None else {},
+        line=command(str(visit.tenant), kind, span, visit.asked("subject")),
         next=token,
         kind=kind,
         span=span,
@@ -70,7 +81,21 @@ async def verify(visit: Visit) -> Response:
     else:
         sentence = f"The chain is broken at event {found.first_broken_sequence}: {found.detail}"
         visit.session.note("refused", sentence)
-    return moved(f"/tenants/{visit.tenant}/audit")
+    kept = {name: visit.form[name] for name in ("kind", "span", "subject") if visit.form.get(name)}
+    return moved(f"/tenants/{visit.tenant}/audit" + (f"?{urlencode(kept)}" if kept else ""))
+
+
+def command(tenant: str, kind: str, span: str, subject: str) -> str:
+    """Write the line that lists the same events.
+
+    >>> command("acme", "access", "week", "")
+    'kedge audit list acme --verb key. --verb identity. --days 7'
+    """
+    words = ["kedge audit list", tenant]
+    words += ["--actor kedge"] if kind == "kedge" else [f"--verb {mark}" for mark in KINDS[kind][1]]
+    words += [f"--subject {shlex.quote(subject)}"] if subject else []
+    words += [f"--days {SPANS[span][1]}"] if span else []
+    return " ".join(words)
 
 
 async def _matching(visit: Visit, kind: str, span: str, before: str) -> tuple[list[Any], str]:

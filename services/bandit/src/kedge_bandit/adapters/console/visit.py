@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from kedge_bandit.adapters.console import happened
 from kedge_bandit.adapters.console.backend import Backend
 from kedge_bandit.adapters.console.rendering import Rendering
 from kedge_bandit.adapters.console.sessions import Session
@@ -92,6 +93,7 @@ class Visit:
             "session": self.session,
             "tenant": self.tenant,
             "now": self.now,
+            "happened": happened,
             "permission": Permission,
             "notes": self.session.take_notes(),
             "theme": self.request.cookies.get("kedge-theme", ""),

@@ -3,7 +3,8 @@
 import json
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,12 @@ KeyOption = Annotated[
     Path | None,
     typer.Option("--public-key", metavar="FILE", help="That the heads were signed with; else the data folder's."),
 ]
+VerbOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help='Only verbs that begin or end so, e.g. "policy.frozen", "proposal." or ".frozen"; may be repeated.'
+    ),
+]
 EventsOption = Annotated[
     Path | None,
     typer.Option("--events", metavar="FILE", help="What `kedge audit export` wrote, instead of asking a server."),
@@ -38,15 +45,29 @@ EventsOption = Annotated[
 def list_events(
     tenant: TenantName,
     *,
+    verb: VerbOption = None,
+    actor: Annotated[str, typer.Option(help='Only of this actor, as the log writes it, e.g. "kedge".')] = "",
+    subject: Annotated[str, typer.Option(help="Only about this resource.")] = "",
+    days: Annotated[float, typer.Option(min=0, help="Only of the last days; left out: any time.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 100,
     as_json: JsonFlag = False,
 ) -> None:
     """List who did what and why, newest first."""
+    since = datetime.now(UTC) - timedelta(days=days) if days else datetime.min.replace(tzinfo=UTC)
+    marks, is_narrowed = tuple(verb or ()), bool(verb or actor or subject)
     with connected() as client:
-        found = list(_events(client, tenant, limit))
+        events = _events(client, tenant, sys.maxsize if is_narrowed else limit)
+        recent = takewhile(lambda event: datetime.fromisoformat(event["event_time"]) >= since, events)
+        fitting = (event for event in recent if _fits(event, marks, actor, subject))
+        found = list(islice(fitting, limit))
     rows = [(e["sequence"], e["event_time"][:19], e["actor"], e["verb"], e["subject"], e["because"]) for e in found]
     columns = ("", "when (UTC)", "who", "what", "on what", "why")
     answer(found, lambda out: out.print(table(f"Audit log of {tenant}", columns, rows)), as_json=as_json)
+
+
+def _fits(event: Document, marks: tuple[str, ...], actor: str, subject: str) -> bool:
+    named = not marks or event["verb"].startswith(marks) or event["verb"].endswith(marks)
+    return named and actor in ("", event["actor"]) and subject in ("", event["subject"])
 
 
 @audit.command()
