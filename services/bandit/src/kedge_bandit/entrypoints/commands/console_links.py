@@ -3,15 +3,15 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import grpc
 import typer
 
-from kedge.bandit.v1 import governance_service_pb2, tenant_service_pb2
+from kedge.bandit.v1 import governance_service_pb2, holdout_service_pb2, tenant_service_pb2
 from kedge_bandit.adapters.console.login import LINKS, write_link
 from kedge_bandit.adapters.grpc.status import reason_of
-from kedge_bandit.entrypoints.client import Client, connected
+from kedge_bandit.entrypoints.client import Client, connected, connected_to_gate
 from kedge_bandit.entrypoints.metrics_port import is_encrypted
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, KedgeGroup, answer
 from kedge_bandit.entrypoints.settings import read_settings
@@ -47,6 +47,11 @@ def link(
     with connected() as client:
         keys = {name: (role.upper(), _key(client, name, person, role)) for name in tenants or ()}
         keys = keys or {"*": ("OPERATOR", client.key[0][1].removeprefix("Bearer "))}
+    if tenants and settings.gate_port:
+        with connected_to_gate() as gate:
+            for name, (_, key) in keys.items():
+                asked = holdout_service_pb2.GetHoldoutRequest(policy=f"tenants/{name}/policies/none")
+                _wait_until_known(gate, key, gate.holdout.GetHoldout, asked)
     secret = write_link(settings.data_dir / LINKS, subject=person, issuer="kedge", keys=keys)
     scheme = "https" if is_encrypted(settings) else "http"
     place = settings.console_url.rstrip("/") or f"{scheme}://{settings.host}:{settings.console_port}"
@@ -65,21 +70,20 @@ def _key(client: Client, tenant: str, person: str, role: str) -> str:
     request.person.issuer, request.person.subject = "kedge", person
     request.expire_time.FromDatetime(datetime.now(UTC) + _DAY)
     key: str = client.call(client.tenants.CreateKey, request).key
-    _wait_until_known(client, key, tenant)
+    asked = governance_service_pb2.GetModeRequest(name=f"tenants/{tenant}")
+    _wait_until_known(client, key, client.governance.GetMode, asked)
     return key
 
 
-def _wait_until_known(client: Client, key: str, tenant: str) -> None:
-    """Wait until the server takes the key, which is within a second: whoever follows the link at once gets in."""
-    request = governance_service_pb2.GetModeRequest(name=f"tenants/{tenant}")
+def _wait_until_known(client: Client, key: str, rpc: Any, request: Any) -> None:
+    """Wait until a process takes the key, which is within a second: whoever follows the link at once gets in."""
     fresh = replace(client, key=(("authorization", f"Bearer {key}"),))
     for _ in range(_LOOKS):
         try:
-            fresh.call(fresh.governance.GetMode, request)
+            fresh.call(rpc, request)
         except grpc.RpcError as error:
-            if reason_of(error) != "UNAUTHENTICATED":
-                raise
-            time.sleep(_LOOK_SECONDS)
-        else:
-            return
-    raise FailedCheck("the server does not take the new key: is it the one of KEDGE_ADDRESS, and alive?")
+            if reason_of(error) == "UNAUTHENTICATED":
+                time.sleep(_LOOK_SECONDS)
+                continue
+        return
+    raise FailedCheck(f"{client.address} does not take the new key: is it of the same service, and alive?")
