@@ -81,7 +81,7 @@ def test_an_approval_serves_the_text_and_a_revert_takes_it_back(place: Place, vi
     name = place.waiting(TENANT, text, a_pass())
     with visits(TENANT, person="bob", role="approver", script=script) as page:
         page.goto("/proposals")
-        page.get_by_role("link", name="reads better").first.click()
+        page.get_by_role("link", name="candidate").first.click()
         expect(page.locator(".verdict")).to_contain_text("No worse than the incumbent")
         decide(page, name, "Approve", "the evidence is good")
         expect(page.get_by_text("Approved, and served from now on.")).to_be_visible()

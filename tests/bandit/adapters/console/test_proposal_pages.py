@@ -174,6 +174,8 @@ async def test_once_it_serves_the_page_says_what_was_before() -> None:
     assert "Before" in said
     assert "No gate evidence" not in said
     assert said.count("agreed") == 1
+    assert "at least 80 % again" in said
+    assert "cannot be proposed for 7 days" not in said
 
 
 async def test_history_tells_each_reason_once_and_no_gate_that_was_not_asked() -> None:

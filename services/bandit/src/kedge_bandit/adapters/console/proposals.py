@@ -191,10 +191,14 @@ async def withdraw(visit: Visit) -> Response:
 async def revert(visit: Visit) -> Response:
     """Serve the predecessor again."""
     request = proposal_service_pb2.RevertProposalRequest(**_given(visit))
-    said = (
-        f"Reverted: the predecessor is served again. The same content cannot be proposed for {REVERT_BLOCK_DAYS} days."
-    )
-    return await _do(visit, visit.backend.proposals.RevertProposal, request, lambda _: ("done", said))
+    return await _do(visit, visit.backend.proposals.RevertProposal, request, _reverted)
+
+
+def _reverted(answered: Any) -> tuple[str, str]:
+    said = "Reverted: the predecessor is served again."
+    if answered.proposal.kind == proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE:
+        return "done", said
+    return "done", f"{said} The same content cannot be proposed for {REVERT_BLOCK_DAYS} days."
 
 
 async def run_gate(visit: Visit) -> Response:
