@@ -616,3 +616,18 @@ END $$;
 
 REVOKE ALL ON FUNCTION control.month_column(text), control.divide_by_month(regclass), control.divide_next(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION control.divide_next(bigint) TO kedge_service;
+
+-- Who made a key or bound a certificate, and so can act through it: a person, also through programs of theirs, or the
+-- operator. Neither: it was made before this was kept, and nobody is known to answer for it.
+ALTER TABLE control.api_key
+    ADD COLUMN made_by_issuer text,
+    ADD COLUMN made_by_subject text,
+    ADD COLUMN made_by_operator boolean NOT NULL DEFAULT false,
+    ADD CONSTRAINT api_key_made_by_check CHECK ((made_by_issuer IS NULL) = (made_by_subject IS NULL)
+        AND NOT (made_by_operator AND made_by_issuer IS NOT NULL));
+ALTER TABLE control.identity_binding
+    ADD COLUMN made_by_issuer text,
+    ADD COLUMN made_by_subject text,
+    ADD COLUMN made_by_operator boolean NOT NULL DEFAULT false,
+    ADD CONSTRAINT identity_binding_made_by_check CHECK ((made_by_issuer IS NULL) = (made_by_subject IS NULL)
+        AND NOT (made_by_operator AND made_by_issuer IS NOT NULL));

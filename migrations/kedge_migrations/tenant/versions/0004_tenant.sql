@@ -13,7 +13,8 @@ CREATE TABLE {schema}.proposal (
     content_hash text NOT NULL,                 -- of what would be served and nothing beside it
     author text NOT NULL,
     author_issuer text,
-    author_subject text,
+    author_subject text,                        -- who answers for it, also where a program proposed it
+    author_is_operator boolean NOT NULL,        -- the operator, or a program that the operator made
     because text NOT NULL,
     lineage text NOT NULL,
     supersedes text NOT NULL,
@@ -38,6 +39,7 @@ CREATE TABLE {schema}.proposal (
     CHECK ((author_issuer IS NULL) = (author_subject IS NULL) AND (approver_issuer IS NULL) = (approver_subject IS NULL)),
     CONSTRAINT four_eyes CHECK (approver_issuer IS NULL OR author_issuer IS NULL
         OR (approver_issuer, approver_subject) <> (author_issuer, author_subject)),
+    CONSTRAINT known_author CHECK (NOT forced OR author_issuer IS NOT NULL OR author_is_operator),
     CONSTRAINT consent CHECK (state NOT IN ('APPROVED', 'SERVING', 'REVERTED', 'SUPERSEDED')
         OR (approver_issuer IS NOT NULL AND approve_time IS NOT NULL)),
     CONSTRAINT verdict CHECK (state NOT IN ('AWAITING_APPROVAL', 'APPROVED', 'SERVING') OR forced

@@ -117,7 +117,7 @@ class Unfreeze:
         registry = self.levels.registry
         changes = await registry.global_mode_changes()
         check_unfreeze(newest_mode(changes))
-        check_second_person(who_stopped(changes, GLOBAL), order.actor.name)
+        check_second_person(who_stopped(changes, GLOBAL), order.actor)
         resume = mode_before_stop(changes, GLOBAL)
         await registry.put_global_mode(resume, _global_event(order, self.clock, "unfrozen", resume))
         after = ""
@@ -229,7 +229,7 @@ async def _is_held(ledger: GovernedLedger, name: PolicyName) -> bool:
 async def _resume_policy(ledger: GovernedLedger, policy: Policy, change: Change, quarantine: QuarantineChoice) -> None:
     changes = await ledger.policies.mode_changes(policy.name)
     resume = mode_before_stop(changes, "policy")
-    check_second_person(who_stopped(changes, "policy"), change.actor.name)
+    check_second_person(who_stopped(changes, "policy"), change.actor)
     moved, event = unfreeze(policy, change, resume=resume, quarantine=quarantine)
     await ledger.policies.put(moved, event)
     above = (await ledger.policies.tenant_mode(), await ledger.policies.global_mode())
@@ -241,7 +241,7 @@ async def _resume_tenant(ledger: GovernedLedger, change: Change, quarantine: Qua
     found = await ledger.policies.tenant_mode()
     check_unfreeze(found)
     changes = await ledger.policies.tenant_mode_changes()
-    check_second_person(who_stopped(changes, "tenant"), change.actor.name)
+    check_second_person(who_stopped(changes, "tenant"), change.actor)
     resume = mode_before_stop(changes, "tenant")
     facts = {"mode_before": found.value, "mode": resume.value, "quarantine": quarantine.value}
     event = change.event("tenant.unfrozen", f"tenants/{change.tenant}", facts)

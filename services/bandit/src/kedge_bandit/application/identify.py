@@ -9,10 +9,10 @@ from kedge_bandit.application.identity_ports import Identities, KeptBinding, Kep
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.api_key import KEY_ID_BYTES, SECRET_BYTES, StoredKey, format_key, hash_of, split_key
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.errors import InvalidName, InvalidValue, StoreUnavailable
+from kedge_bandit.domain.errors import InvalidName, InvalidValue, PermissionDenied, StoreUnavailable
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.identity import Binding, certificate_name
-from kedge_bandit.domain.principal import Person, Role
+from kedge_bandit.domain.principal import Maker, Person, Role
 
 MAX_PRINCIPAL = 64
 _ATTEMPTS = 3
@@ -46,12 +46,19 @@ class CreateKey:
     clock: Clock
     randomness: Callable[[int], bytes]
 
-    async def __call__(self, tenant: TenantId, wish: KeyWish, order: Order) -> str:
-        """Make it. Raises TenantDenied for an unknown tenant, InvalidName, InvalidValue for an operator's role."""
+    async def __call__(self, tenant: TenantId, wish: KeyWish, order: Order, *, made_by: Maker) -> str:
+        """Make it.
+
+        Raises:
+            PermissionDenied: it is to stand for another person than the one who makes it, who is no operator.
+            TenantDenied, InvalidName, InvalidValue: unknown tenant; no name; an operator's role, or a past time.
+        """
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
         if not wish.principal.strip() or len(wish.principal) > MAX_PRINCIPAL or not wish.principal.isprintable():
             raise InvalidName("principal", wish.principal[:40], "1 to 64 printable characters")
         _check_role(wish.role)
+        if wish.person not in (None, made_by.person) and not made_by.is_operator:
+            raise PermissionDenied("a key that stands for a person is made by that person or by the operator: ask them")
         if wish.expire_time is not None and wish.expire_time <= change.at:
             raise InvalidValue("expire_time", wish.expire_time.isoformat(), "a time to come, or none")
         for _ in range(_ATTEMPTS):
@@ -64,6 +71,7 @@ class CreateKey:
                 role=wish.role,
                 tenant=tenant,
                 person=wish.person,
+                made_by=made_by,
                 expire_time=wish.expire_time,
             )
             if await self.identities.add_key(stored, change):
@@ -91,11 +99,11 @@ class BindIdentity:
     identities: Identities
     clock: Clock
 
-    async def __call__(self, tenant: TenantId, name: str, role: Role, order: Order) -> KeptBinding:
+    async def __call__(self, tenant: TenantId, name: str, role: Role, order: Order, *, made_by: Maker) -> KeptBinding:
         """Bind it. Raises InvalidName, InvalidValue for an operator's role, TenantDenied, ReasonRequired."""
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
         _check_role(role)
-        return await self.identities.bind(Binding(certificate_name(name), tenant, role), change, order.write)
+        return await self.identities.bind(Binding(certificate_name(name), tenant, role, made_by), change, order.write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kedge_bandit.application.administration_ports import GovernedLedgers
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.proposal_ports import ProposingLedgers
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.incident import Incident, Move, acknowledge, close
+from kedge_bandit.domain.incident import Incident, IncidentState, Move, acknowledge, close
+from kedge_bandit.domain.involvement import check_closer
+from kedge_bandit.domain.proposal_state import ProposalState
 
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
     """The alarms of a tenant that tripped."""
 
-    ledgers: GovernedLedgers
+    ledgers: ProposingLedgers
     clock: Clock
 
     async def list(self, tenant: TenantId, *, before: int | None, limit: int) -> Sequence[Incident]:
@@ -28,7 +30,12 @@ class Incidents:
         return await self._moved(tenant, number, order, acknowledge)
 
     async def close(self, tenant: TenantId, number: int, order: Order) -> Incident:
-        """Close it with its cause, the order's reason. Raises IncidentNotFound, IllegalTransition, ReasonRequired."""
+        """Close it with its cause, the order's reason.
+
+        Raises:
+            SecondPersonRequired: who asks proposed or approved what its policy serves now, or is nobody known.
+            IncidentNotFound, IllegalTransition, ReasonRequired.
+        """
         return await self._moved(tenant, number, order, close)
 
     async def _moved(
@@ -40,5 +47,8 @@ class Incidents:
             if not await ledger.policies.is_first(order.write):
                 return found
             moved, event = move(found, change)
+            if moved.state is IncidentState.CLOSED:
+                serving = frozenset({ProposalState.SERVING})
+                check_closer(await ledger.proposals.in_state(found.policy, serving), order.actor)
             await ledger.incidents.put(moved, event)
         return moved

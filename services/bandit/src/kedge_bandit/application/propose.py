@@ -15,6 +15,7 @@ from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.consent import new_content
 from kedge_bandit.domain.errors import BatchTooLarge, IllegalTransition, InvalidValue, PermissionDenied
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.involvement import is_author
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.principal import Person, Role
 from kedge_bandit.domain.promotion import promote
@@ -23,7 +24,6 @@ from kedge_bandit.domain.proposal import (
     Proposal,
     ProposalId,
     Step,
-    is_author,
     proposal_name,
     report_evaluation,
     start_gate,
@@ -31,11 +31,13 @@ from kedge_bandit.domain.proposal import (
     waive_gate,
     withdraw,
 )
-from kedge_bandit.domain.proposal_errors import ProposalNotFound, RecentlyReverted
+from kedge_bandit.domain.proposal_errors import ProposalNotFound, RecentlyReverted, SecondPersonRequired
 from kedge_bandit.domain.proposal_state import OPEN, ProposalState
 
 MAX_LINEAGE: Final = 16 * 1024
 MAX_COMMENT: Final = 4_000
+MAX_COMMENTS: Final = 100
+"""On one proposal, so that it can be read in one message."""
 MAX_SCORES: Final = 10_000
 MAX_SLICE: Final = 64
 _ID_DIGITS: Final = 12
@@ -160,6 +162,8 @@ class CommentProposal:
         async with self.ledgers.open(tenant) as ledger:
             await ledger.proposals.get(proposal)
             if await ledger.policies.is_first(order.write):
+                if len(await ledger.notes.comments(proposal)) >= MAX_COMMENTS:
+                    raise InvalidValue("comments", str(MAX_COMMENTS), f"at most {MAX_COMMENTS}: this proposal has them")
                 await ledger.notes.comment(proposal, comment)
         return comment
 
@@ -172,15 +176,31 @@ class ReportEvaluation:
     clock: Clock
 
     async def __call__(
-        self, tenant: TenantId, proposal: ProposalId, scores: Sequence[Reported], order: Order
+        self,
+        tenant: TenantId,
+        proposal: ProposalId,
+        scores: Sequence[Reported],
+        order: Order,
+        *,
+        person: Person | None = None,
     ) -> Proposal:
-        """Store it. Raises ProposalNotFound, InvalidValue, BatchTooLarge, IllegalTransition once the gate concluded."""
+        """Store it.
+
+        Raises:
+            SecondPersonRequired: who reports has proposed it.
+            IllegalTransition: the gate has concluded, or there is a holdout, which no report replaces.
+            ProposalNotFound, InvalidValue, BatchTooLarge.
+        """
         _check_scores(scores)
         change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
             if not await ledger.policies.is_first(order.write):
                 return found
+            if is_author(found, order.actor, person):
+                raise SecondPersonRequired("who proposed it does not report its scores: let another harness do it")
+            if await ledger.proposals.holdout_version(found.policy):
+                raise IllegalTransition("this policy has a holdout: the gate asks it, and no report replaces it")
             name = order.actor.name
             scores_hash = await ledger.notes.put_evaluation(proposal, scores, actor=name, at=change.at)
             return await _stored(ledger, report_evaluation(found, scores_hash, change, cases=len(scores)))

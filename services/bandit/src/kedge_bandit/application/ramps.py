@@ -8,13 +8,16 @@ from kedge_bandit.application.administration_ports import GovernedLedger, Govern
 from kedge_bandit.application.floor_stages import ramps_of
 from kedge_bandit.application.govern import Order, retried
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.proposal_ports import ProposingLedgers
 from kedge_bandit.domain.cap_stage import cap_arm
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import ArmNotFound
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.involvement import check_advancer
 from kedge_bandit.domain.lifecycle import stage
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.ramp import (
     Judged,
     Looked,
@@ -77,7 +80,7 @@ class ReadRamps:
 class MoveRamp:
     """Advance, pause or abort one ramp of a policy."""
 
-    ledgers: GovernedLedgers
+    ledgers: ProposingLedgers
     clock: Clock
     override: Override
 
@@ -90,6 +93,7 @@ class MoveRamp:
 
         Raises:
             ArmNotFound: the arm has no ramp.
+            SecondPersonRequired: it is to go on, and who asks proposed what is served.
             IllegalTransition: as `domain.ramp` says; ReasonRequired.
         """
 
@@ -103,6 +107,9 @@ class MoveRamp:
                 if not await ledger.policies.is_first(order.write):
                     return seen
                 moved = move(seen, change)
+                if move is advancing:
+                    serving = frozenset({ProposalState.SERVING})
+                    check_advancer(await ledger.proposals.in_state(name, serving), order.actor)
                 policy = await settle(ledger, policy, found, moved, change)
                 return await look(ledger, policy, moved[0], is_applied=applied)
 

@@ -25,9 +25,10 @@ from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.holdout import HoldoutCase, Part
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.involvement import is_author
 from kedge_bandit.domain.peek import USUAL_VARIANCE, Power, power
 from kedge_bandit.domain.principal import Person
-from kedge_bandit.domain.proposal import ProposalId, is_author, proposal_name
+from kedge_bandit.domain.proposal import ProposalId, proposal_name
 from kedge_bandit.domain.proposal_errors import SecondPersonRequired
 from kedge_bandit.domain.rotation import STALE_AFTER
 from kedge_bandit.domain.verdict import too_few

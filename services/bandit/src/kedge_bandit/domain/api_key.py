@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kedge_bandit.domain.identifiers import TenantId
-from kedge_bandit.domain.principal import Person, Principal, Role
+from kedge_bandit.domain.principal import Maker, Person, Principal, Role
 
 PREFIX = "kdg_"
 SECRET_BYTES = 32
@@ -28,6 +28,7 @@ class StoredKey:
         principal: who holds it, e.g. "core-app".
         tenant: the only one it may name; None for operators.
         person: whom it stands for; None for a program.
+        made_by: who made it.
         expire_time: when it stops working; None: never.
     """
 
@@ -37,6 +38,7 @@ class StoredKey:
     role: Role
     tenant: TenantId | None
     person: Person | None = None
+    made_by: Maker = Maker()
     expire_time: datetime | None = None
     is_revoked: bool = False
 
@@ -47,7 +49,7 @@ class StoredKey:
     @property
     def holder(self) -> Principal:
         """The principal that the key stands for."""
-        return Principal(f"key:{self.principal}", {self.tenant: self.role}, self.person)
+        return Principal(f"key:{self.principal}", {self.tenant: self.role}, self.person, self.made_by)
 
 
 def format_key(randomness: bytes) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kedge_bandit.domain.errors import ReasonRequired
@@ -16,9 +16,14 @@ Fact = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts: a principal's name, e.g. "key:core-app", or "kedge" for the service itself."""
+    """Who acts: a principal's name, e.g. "key:core-app", or "kedge" for the service itself.
+
+    Attributes:
+        is_operator: the operator, or a program that the operator made; kept in no record.
+    """
 
     name: str
+    is_operator: bool = field(default=False, compare=False)
 
 
 KEDGE = Actor("kedge")

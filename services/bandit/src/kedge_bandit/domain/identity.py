@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kedge_bandit.domain.errors import InvalidName, KedgeError, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId, tenant_id
-from kedge_bandit.domain.principal import MAX_PERSON_CHARACTERS, Person, Principal, Role
+from kedge_bandit.domain.principal import MAX_PERSON_CHARACTERS, Maker, Person, Principal, Role
 
 MAX_TENANTS = 1000
 """Tenants that one token may name."""
@@ -27,11 +27,12 @@ class CredentialNotFound(KedgeError):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What the holder of a client certificate is in a tenant; `name` is the one in the certificate."""
+    """What the holder of a client certificate is in a tenant, and who said so; `name` is the one in the certificate."""
 
     name: str
     tenant: TenantId
     role: Role
+    made_by: Maker = Maker()
 
 
 def certificate_name(text: str) -> str:
@@ -50,10 +51,11 @@ def certificate_name(text: str) -> str:
 
 def certificate_holder(name: str, bindings: Iterable[Binding]) -> Principal:
     """Find the principal of a verified certificate. Raises Unauthenticated where its name is bound to nothing."""
-    roles: dict[TenantId | None, Role] = {bound.tenant: bound.role for bound in bindings if bound.name == name}
+    found = [bound for bound in bindings if bound.name == name]
+    roles: dict[TenantId | None, Role] = {bound.tenant: bound.role for bound in found}
     if not roles:
         raise Unauthenticated(f"the certificate of {name} is bound to no tenant: `kedge identity bind TENANT {name}`")
-    return Principal(f"cert:{name}", roles)
+    return Principal(f"cert:{name}", roles, makers=tuple((one.tenant, one.made_by) for one in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

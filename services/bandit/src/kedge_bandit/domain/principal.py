@@ -1,7 +1,7 @@
 """Say who calls and what that role allows, tenant by tenant."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import quote
 
@@ -10,6 +10,7 @@ from kedge_bandit.domain.errors import InvalidValue, PermissionDenied, TenantDen
 from kedge_bandit.domain.identifiers import TenantId
 
 MAX_PERSON_CHARACTERS = 255
+_MADE_BY = " made by "
 
 
 class Role(StrEnum):
@@ -67,7 +68,7 @@ GRANTS = {
         Permission.PREFER,
         Permission.FREEZE,
     },
-    Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS},
+    Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS, Permission.EVALUATE},
     Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE, Permission.COMMENT},
     Role.TRAINER: _VIEWER | {Permission.PROPOSE, Permission.COMMENT},
     Role.OPERATOR: _ALL,
@@ -120,14 +121,31 @@ class Person:
 
 
 def person_in(actor: str) -> str:
-    """Read the person out of an actor's name; empty for a program.
+    """Read the person who answers for an act out of an actor's name; empty where nobody is known to.
 
     >>> person_in("person:https://login.example#alice by service:console")
     'person:https://login.example#alice'
+    >>> person_in("key:bot made by person:kedge#alice")
+    'person:kedge#alice'
     >>> person_in("key:core-app")
     ''
     """
-    return actor.partition(" by ")[0] if actor.startswith("person:") else ""
+    if actor.startswith("person:"):
+        return actor.partition(" by ")[0]
+    return actor.rpartition(_MADE_BY)[2] if f"{_MADE_BY}person:" in actor else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who made a credential, and so can act through it.
+
+    Attributes:
+        person: the human being, also where they made it through programs that they had made.
+        is_operator: the operator did. Neither: it was made before this was kept, or by an identity provider.
+    """
+
+    person: Person | None = None
+    is_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +157,14 @@ class Principal:
             person who calls with a token of their own.
         roles: what it is, by tenant; under None what it is in every tenant and over all at once, for operators.
         person: the human being it acts for; None for a program on its own.
+        made_by: who made the credential; makers: the same by tenant, where it is bound to tenants one by one.
     """
 
     name: str
     roles: Mapping[TenantId | None, Role]
     person: Person | None = None
+    made_by: Maker = Maker()
+    makers: tuple[tuple[TenantId, Maker], ...] = ()
 
     @property
     def actor(self) -> Actor:
@@ -152,15 +173,35 @@ class Principal:
         >>> alice = Person("https://login.example", "alice")
         >>> Principal("service:console", {}, alice).actor.name
         'person:https://login.example#alice by service:console'
+        >>> Principal("key:bot", {}, made_by=Maker(alice)).actor.name
+        'key:bot made by person:https://login.example#alice'
         """
-        if self.person is None:
-            return Actor(self.name)
-        return Actor(f"{self.person} by {self.name}" if self.name else str(self.person))
+        own, maker = self.name.replace(_MADE_BY, " made-by "), self.answering
+        if self.person is not None:
+            return Actor(f"{self.person} by {own}" if own else str(self.person))
+        return Actor(own if maker.person is None else f"{own}{_MADE_BY}{maker.person}", maker.is_operator)
+
+    @property
+    def answering(self) -> Maker:
+        """Who answers for what it does, and so has made the credentials that it makes: four eyes compare these.
+
+        >>> Principal("key:operator", {None: Role.OPERATOR}).answering
+        Maker(person=None, is_operator=True)
+        """
+        if self.person is not None:
+            return Maker(self.person)
+        return Maker(is_operator=True) if None in self.roles else self.made_by
 
     @property
     def tenant(self) -> TenantId | None:
         """The only tenant it may name; None where there are several or all."""
         return next(iter(self.roles)) if len(self.roles) == 1 else None
+
+    def within(self, tenant: TenantId | None) -> "Principal":
+        """Give the principal as a tenant knows it: by who made its credential there."""
+        if not self.makers:
+            return self
+        return replace(self, made_by=next((maker for bound, maker in self.makers if bound == tenant), Maker()))
 
     def is_trainer(self, tenant: TenantId) -> bool:
         """Say whether it trains in a tenant, and so must not be given reserved episodes."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NewType
 
-from kedge_bandit.domain.audit import Actor, AuditEvent, Fact
+from kedge_bandit.domain.audit import AuditEvent, Fact
 from kedge_bandit.domain.candidate import Candidate, Incumbent, ProposalKind, digest, incumbent_of
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition, InvalidPolicy
@@ -30,7 +30,7 @@ class Proposal:
 
     Attributes:
         base: the policy's spec when it was proposed; what a revert serves again.
-        author: name in the audit log; `author_person` is None for a program.
+        author: name in the audit log; `author_person` answers for it, None where nobody is known to.
         lineage: data window, run, seed, as JSON.
         supersedes: the proposal that this one improves on; empty: none.
         evaluation_hash: of the scores that an evaluator reported; empty: none.
@@ -47,6 +47,7 @@ class Proposal:
     version: int
     author: str
     author_person: Person | None
+    author_is_operator: bool = False
     because: str
     state_because: str
     create_time: datetime
@@ -144,6 +145,7 @@ def submit(
         version=1,
         author=change.actor.name,
         author_person=person,
+        author_is_operator=change.actor.is_operator,
         because=change.because,
         state_because=change.because,
         create_time=change.at,
@@ -208,10 +210,11 @@ def approve(proposal: Proposal, person: Person | None, change: Change, *, force:
         SecondPersonRequired: no person consents, or the one who proposed it.
         IllegalTransition: it does not await approval, or vetoes were found, which no force overrides.
     """
-    if person is None or person == proposal.author_person:
-        raise SecondPersonRequired(
-            "the person who proposed it cannot approve it" if person is not None else "only a person can approve"
-        )
+    author = proposal.author_person
+    if person is None or person == author:
+        raise SecondPersonRequired("only a person can approve" if person is None else "who proposed it cannot approve")
+    if force and author is None and not proposal.author_is_operator:
+        raise SecondPersonRequired("nobody is known to answer for the program that proposed it: force is not for it")
     forced = force and proposal.state in FORCEABLE
     if forced and proposal.gate_result is not None and proposal.gate_result.vetoes:
         raise IllegalTransition("the gate found vetoes on adversarial cases: no force overrides them, propose another")
@@ -293,8 +296,3 @@ def _event(proposal: Proposal, change: Change, verb: str, facts: Mapping[str, Fa
     known: dict[str, Fact] = {"policy": proposal.policy, "kind": proposal.kind, "state": proposal.state}
     subject = proposal_name(change.tenant, proposal.proposal_id)
     return change.event(f"proposal.{verb}", subject, {**known, **facts})
-
-
-def is_author(proposal: Proposal, actor: Actor, person: Person | None) -> bool:
-    """Say whether somebody proposed it: the same person, or the same program."""
-    return person == proposal.author_person if proposal.author_person else actor.name == proposal.author

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
+from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.mode import Mode, ModeChange
 from kedge_bandit.domain.principal import person_in
@@ -73,15 +74,17 @@ def who_stopped(changes: Iterable[ModeChange], level: str) -> str:
     return stopper
 
 
-def check_second_person(stopper: str, actor: str) -> None:
-    """Refuse to let the person resume what that person stopped; programs are no persons.
+def check_second_person(stopper: str, actor: Actor) -> None:
+    """Refuse to let anybody resume what a person stopped but another person or the operator.
+
+    A program counts as the person who made it; what a program stopped that nobody answers for, anybody lets go on.
 
     Raises:
-        SecondPersonRequired: both are the same person, through whatever door.
+        SecondPersonRequired: both are the same person, through whatever door, or nobody answers for the actor.
     """
-    person = person_in(actor)
-    if person and person == person_in(stopper):
-        raise SecondPersonRequired(f"{person} stopped it, and letting it go on takes a second person")
+    stopped = person_in(stopper)
+    if stopped and not actor.is_operator and person_in(actor.name) in ("", stopped):
+        raise SecondPersonRequired(f"{stopped} stopped it, and letting it go on takes a second person, or the operator")
 
 
 def deciding_level(modes: Mapping[str, Mode]) -> str:

@@ -12,7 +12,7 @@ from kedge_bandit.domain.api_key import PREFIX, StoredKey, split_key
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.identity import Binding, certificate_holder
-from kedge_bandit.domain.principal import Permission, Principal
+from kedge_bandit.domain.principal import Maker, Permission, Principal
 
 MAX_CACHED: Final = 4096
 _SCHEME: Final = "bearer "
@@ -74,7 +74,7 @@ class Keyring:
         """
         principal = self.caller(context)
         principal.check(permission, tenant)
-        return principal
+        return principal.within(tenant)
 
     def caller(self, context: aio.ServicerContext[Any, Any]) -> Principal:
         """Find the principal of a call: by its metadata, else by its certificate. Raises Unauthenticated.
@@ -119,7 +119,9 @@ class Keyring:
         if self._tokens is None:
             return stored.holder, until
         # Where people sign on they come by token alone; a second key would make a second person of them.
-        return replace(stored.holder, person=None), until
+        # It counts as a program of that person's.
+        known = stored.made_by if stored.person is None else Maker(stored.person)
+        return replace(stored.holder, person=None, made_by=known), until
 
     def _bound(self, pem: bytes) -> Principal:
         certificate = self._read(pem)

@@ -117,7 +117,9 @@ class HoldoutServicer(holdout_service_pb2_grpc.HoldoutServiceServicer):
         """Show a second person the cases most improved and most harmed."""
         tenant, proposal = parse_proposal(request.proposal)
         caller = self.keyring.require(context, _ALLOWED["OpenCases"], tenant)
-        improved, harmed = await self.open_cases(tenant, proposal, caller.actor, caller.person, request.because)
+        improved, harmed = await self.open_cases(
+            tenant, proposal, caller.actor, caller.answering.person, request.because
+        )
         return pb.OpenCasesResponse(
             improved=[opened_message(one) for one in improved], harmed=[opened_message(one) for one in harmed]
         )

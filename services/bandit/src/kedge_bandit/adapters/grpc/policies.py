@@ -98,7 +98,7 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
         caller = self.keyring.require(context, _ALLOWED["UpsertArm"], tenant)
         order = order_of(caller.actor, "UpsertArm", request, because=request.because, request_id=request.request_id)
         arm, version = arm_of(request.arm), request.expected_version
-        done = await self.upsert(tenant, name, arm, order, expected_version=version, person=caller.person)
+        done = await self.upsert(tenant, name, arm, order, expected_version=version, person=caller.answering.person)
         proposal = "" if done.proposal is None else proposal_name(tenant, done.proposal.proposal_id)
         return pb.UpsertArmResponse(policy=policy_message(tenant, done.policy), proposal=proposal)
 

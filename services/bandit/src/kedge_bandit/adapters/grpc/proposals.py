@@ -37,8 +37,9 @@ from kedge_bandit.application.propose import (
 from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.identifiers import TenantId, parse_tenant, text_id
+from kedge_bandit.domain.involvement import is_author
 from kedge_bandit.domain.principal import Principal, Role
-from kedge_bandit.domain.proposal import Proposal, ProposalId, is_author
+from kedge_bandit.domain.proposal import Proposal, ProposalId
 
 _ALLOWED = permissions_of("ProposalService")
 _SEE_ALL: Final = (Role.APPROVER, Role.ADMIN, Role.OPERATOR)
@@ -72,7 +73,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         wish = Wish(
             policy=policy_within(said.policy, tenant),
             candidate=candidate_of(said),
-            person=caller.person,
+            person=caller.answering.person,
             lineage=said.lineage_json,
             supersedes=superseded_within(said.supersedes, tenant),
             hold=request.hold,
@@ -149,7 +150,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         """Take a proposal back."""
         tenant, proposal, caller, order = self._asked("WithdrawProposal", request, context)
         role = _role(caller, tenant)
-        withdrawn = await self.withdraw(tenant, proposal, order, person=caller.person, role=role)
+        withdrawn = await self.withdraw(tenant, proposal, order, person=caller.answering.person, role=role)
         return pb.WithdrawProposalResponse(proposal=_shown(tenant, withdrawn, caller))
 
     @answering
@@ -210,7 +211,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         """Take per-case scores of a platform's own harness."""
         tenant, proposal, caller, _ = self._asked("ReportEvaluation", request, context)
         order = order_of(caller.actor, "ReportEvaluation", request, because="scores", request_id=request.request_id)
-        reported = await self.report(tenant, proposal, scores_of(request.scores), order)
+        reported = await self.report(tenant, proposal, scores_of(request.scores), order, person=caller.answering.person)
         return pb.ReportEvaluationResponse(proposal=_shown(tenant, reported, caller))
 
     def _asked(self, rpc: str, request: Any, context: Context) -> tuple[TenantId, ProposalId, Principal, Order]:
@@ -224,7 +225,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
 
 def _shown(tenant: TenantId, proposal: Proposal, caller: Principal) -> proposal_pb2.Proposal:
     """Put a proposal on the wire as far as the caller may see it: who proposed it sees what any proposer does."""
-    shows_all = _role(caller, tenant) in _SEE_ALL and not is_author(proposal, caller.actor, caller.person)
+    shows_all = _role(caller, tenant) in _SEE_ALL and not is_author(proposal, caller.actor, caller.answering.person)
     return proposal_message(tenant, proposal, shows_all=shows_all)
 
 

@@ -101,9 +101,9 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Context) -> pb.CreateKeyResponse:
         """Make a key for one tenant; its secret is answered once."""
         tenant = parse_tenant(request.parent)
-        actor = self.keyring.require(context, _ALLOWED["CreateKey"], tenant).actor
-        order = order_of(actor, "CreateKey", request, because=request.because)
-        key = await self.create_key(tenant, key_wish(request), order)
+        caller = self.keyring.require(context, _ALLOWED["CreateKey"], tenant)
+        order = order_of(caller.actor, "CreateKey", request, because=request.because)
+        key = await self.create_key(tenant, key_wish(request), order, made_by=caller.answering)
         key_id, _ = split_key(key) or ("", "")
         return pb.CreateKeyResponse(key=key, key_id=key_id)
 
@@ -131,9 +131,10 @@ class TenantServicer(tenant_service_pb2_grpc.TenantServiceServicer):
     async def BindIdentity(self, request: pb.BindIdentityRequest, context: Context) -> pb.BindIdentityResponse:
         """Say what the holder of a certificate is in a tenant."""
         tenant = parse_tenant(request.parent)
-        actor = self.keyring.require(context, _ALLOWED["BindIdentity"], tenant).actor
-        order = order_of(actor, "BindIdentity", request, because=request.because, request_id=request.request_id)
-        bound = await self.bind(tenant, request.identity.name, role_of(request.identity.role), order)
+        caller = self.keyring.require(context, _ALLOWED["BindIdentity"], tenant)
+        order = order_of(caller.actor, "BindIdentity", request, because=request.because, request_id=request.request_id)
+        role = role_of(request.identity.role)
+        bound = await self.bind(tenant, request.identity.name, role, order, made_by=caller.answering)
         return pb.BindIdentityResponse(identity=identity_message(bound))
 
     @answering

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import tables
-from kedge_bandit.adapters.postgres.identity_rows import binding_of, stored_key
+from kedge_bandit.adapters.postgres.identity_rows import binding_of, maker_columns, stored_key
 from kedge_bandit.adapters.postgres.tenants import enter, transaction
 from kedge_bandit.application.administration_ports import WriteId
 from kedge_bandit.application.identity_ports import KeptBinding, KeptKey
@@ -45,6 +45,7 @@ class PostgresIdentities:
             "expire_time": key.expire_time,
             "person_issuer": key.person and key.person.issuer,
             "person_subject": key.person and key.person.subject,
+            **maker_columns(key.made_by),
         }
         async with transaction(self._engine) as connection:
             await _check_tenant(connection, change.tenant)
@@ -82,12 +83,17 @@ class PostgresIdentities:
         return _kept_key(found)
 
     async def bind(self, binding: Binding, change: Change, write: WriteId) -> KeptBinding:
-        """Bind a certificate's name to a role in the change's tenant; bound again it has the new role.
+        """Bind a certificate's name to a role in the change's tenant; bound again: a new role, the first maker.
 
         Raises:
             TenantDenied: there is no such tenant.
         """
-        row = {"tenant": binding.tenant, "name": binding.name, "role": binding.role.value}
+        row = {
+            "tenant": binding.tenant,
+            "name": binding.name,
+            "role": binding.role.value,
+            **maker_columns(binding.made_by),
+        }
         async with transaction(self._engine) as connection:
             await _check_tenant(connection, change.tenant)
             put = (

@@ -17,7 +17,16 @@ from kedge_bandit.domain.proposal_state import ProposalState
 _CANDIDATE: Final = TypeAdapter(Candidate)
 _RESULT: Final = TypeAdapter(GateResult)
 
-_WHO: Final = ("author", "author_issuer", "author_subject", "because", "lineage", "supersedes", "create_time")
+_WHO: Final = (
+    "author",
+    "author_issuer",
+    "author_subject",
+    "author_is_operator",
+    "because",
+    "lineage",
+    "supersedes",
+    "create_time",
+)
 FIXED: Final = frozenset(("proposal_id", "policy", "kind", "candidate", "base", "content_hash", *_WHO))
 """Columns that no step changes, and that the tenant's role cannot."""
 
@@ -35,6 +44,7 @@ def row_of(proposal: Proposal) -> dict[str, object]:
         "author": proposal.author,
         "author_issuer": None if author is None else author.issuer,
         "author_subject": None if author is None else author.subject,
+        "author_is_operator": proposal.author_is_operator,
         "because": proposal.because,
         "lineage": proposal.lineage,
         "supersedes": proposal.supersedes,
@@ -67,6 +77,7 @@ def proposal_of(row: Row[Any]) -> Proposal:
         version=row.version,
         author=row.author,
         author_person=_person(row.author_issuer, row.author_subject),
+        author_is_operator=row.author_is_operator,
         because=row.because,
         state_because=row.state_because,
         create_time=row.create_time,

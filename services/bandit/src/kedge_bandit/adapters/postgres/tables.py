@@ -28,6 +28,10 @@ def _text(name: str) -> Column[str]:
     return Column(name, Text)
 
 
+def _made_by() -> tuple[Column[str], Column[str], Column[bool]]:
+    return _text("made_by_issuer"), _text("made_by_subject"), Column("made_by_operator", Boolean)
+
+
 def _big(name: str) -> Column[int]:
     return Column(name, BigInteger)
 
@@ -81,6 +85,7 @@ api_key = Table(
     _time("expire_time"),
     _text("person_issuer"),
     _text("person_subject"),
+    *_made_by(),
     schema="control",
 )
 identity_binding = Table(
@@ -90,6 +95,7 @@ identity_binding = Table(
     _text("name"),
     _text("role"),
     _time("create_time"),
+    *_made_by(),
     schema="control",
 )
 token_key = Table(
@@ -557,6 +563,7 @@ proposal = Table(
     _text("author"),
     _text("author_issuer"),
     _text("author_subject"),
+    Column("author_is_operator", Boolean),
     _text("because"),
     _text("lineage"),
     _text("supersedes"),
