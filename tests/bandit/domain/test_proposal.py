@@ -40,7 +40,7 @@ from kedge_bandit.domain.proposal import (
 )
 from kedge_bandit.domain.proposal_errors import SecondPersonRequired
 from kedge_bandit.domain.proposal_state import FORCEABLE, NEXT, ProposalState
-from kedge_bandit.domain.reward_spec import RewardSpec
+from kedge_bandit.domain.reward_spec import RewardSpec, SafetySource
 
 COLLIDING = (3884054, 26312800)
 """Found by a search of half a minute: the 12 digits in an arm id are 48 bits."""
@@ -232,3 +232,33 @@ def test_a_floor_that_states_no_slice_says_the_one_that_stays() -> None:
     explored = replace(SPEC.exploration, floor=0.8, uniform_slice=0.07)
     said = Candidate(ProposalKind.FLOOR_STAGE, floor=0.2).text(replace(SPEC, exploration=explored))
     assert json.loads(said) == {"floor": 0.2, "uniform_slice": 0.07}
+
+
+def test_going_back_leaves_what_was_made_safer_since() -> None:
+    stage_down = Candidate(ProposalKind.FLOOR_STAGE, floor=0.4)
+    policy, _ = create(PolicyName("support"), SPEC, change())
+    promoted, _ = promote(policy, stage_down, change())
+    stricter = replace(promoted.spec.exploration, floor=0.95, uniform_slice=0.01)
+    raised = replace(promoted, spec=replace(promoted.spec, exploration=stricter))
+    assert demote(raised, stage_down, SPEC, change()) is None
+    lower = replace(SPEC, exploration=replace(SPEC.exploration, floor=0.3))
+    moved = demote(promoted, stage_down, lower, change())
+    assert moved is None or moved[0].spec.exploration.floor == 0.4
+
+
+def test_what_an_arm_joined_with_is_not_one_persons_to_take() -> None:
+    asking = Arm(
+        dimension=PROMPT, name="steps", content="Answer {question} in steps.", template_variables=("question",)
+    )
+    spec = replace(SPEC, arms=(*SPEC.arms[:2], asking))
+    without = replace(spec, arms=(*SPEC.arms[:2], replace(asking, template_variables=())))
+    assert what_needs_consent(spec, without) == ("arm steps without its template variables question",)
+    heir = replace(spec, arms=(*SPEC.arms[:2], replace(asking, succeeds=SPEC.arms[1].arm_id)))
+    assert what_needs_consent(spec, heir) == ("another predecessor of arm steps",)
+    assert what_needs_consent(spec, spec) == ()
+
+
+def test_learning_without_safety_verdicts_takes_consent() -> None:
+    unsafe = replace(SPEC, reward=replace(SPEC.reward, safety_source=SafetySource.NONE))
+    assert what_needs_consent(SPEC, unsafe) == ("learning without safety verdicts",)
+    assert what_needs_consent(unsafe, SPEC) == what_needs_consent(unsafe, unsafe) == ()

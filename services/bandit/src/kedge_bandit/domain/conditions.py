@@ -1,13 +1,16 @@
 """Check what a promotion needs beside the scores: template variables, and of weights their measured distance."""
 
 import json
-from typing import Final
+from math import isfinite
+from typing import Final, TypeGuard
 
 from kedge_bandit.domain.candidate import ProposalKind, incumbent_arm
 from kedge_bandit.domain.proposal import Proposal
 
 KL: Final = "kl"
 KL_STOP: Final = "kl_stop"
+MAX_KL_STOP: Final = 0.15
+"""Nats per token; the largest stop bound that a recipe may have."""
 
 
 def unmet(proposal: Proposal) -> tuple[str, ...]:
@@ -26,7 +29,7 @@ def lost_variables(proposal: Proposal) -> list[str]:
     lost = [
         name
         for name in incumbent_arm(proposal.candidate, proposal.base).template_variables
-        if name not in arm.template_variables or name not in arm.content
+        if name not in arm.template_variables or f"{{{name}}}" not in arm.content
     ]
     return [f"the template variable {name!r} of the incumbent is gone: keep it" for name in lost]
 
@@ -36,13 +39,19 @@ def far_from_base(lineage: str) -> list[str]:
 
     >>> far_from_base('{"kl": 0.03, "kl_stop": 0.05}')
     []
-    >>> len(far_from_base(""))
-    1
+    >>> [len(far_from_base(of)) for of in ("", '{"kl": 1e300, "kl_stop": Infinity}', '{"kl": 2, "kl_stop": 3}')]
+    [1, 1, 1]
     """
     facts = json.loads(lineage or "{}")
     measured, bound = facts.get(KL), facts.get(KL_STOP)
-    if not isinstance(measured, int | float) or not isinstance(bound, int | float):
+    if not _is_distance(measured) or not _is_distance(bound):
         return [f'the lineage has no measured KL: state "{KL}" and its stop bound "{KL_STOP}", in nats per token']
+    if bound > MAX_KL_STOP:
+        return [f"a stop bound of {bound:g} nats per token bounds nothing: use one of at most {MAX_KL_STOP}"]
     if not measured <= bound:
         return [f"measured KL {measured:g} is over the recipe's stop bound {bound:g}: train nearer to the base"]
     return []
+
+
+def _is_distance(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0

@@ -5,6 +5,7 @@ from typing import Final
 from kedge_bandit.domain.candidate import arms_of, contents
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.policy import PolicySpec
+from kedge_bandit.domain.reward_spec import SafetySource
 
 _ROUNDING: Final = 1e-12
 
@@ -19,6 +20,16 @@ def served(arm: Arm) -> Served:
 def new_content(before: PolicySpec, arm: Arm) -> bool:
     """Say whether an arm serves what no live arm of the policy serves under that name; a tombstone serves nothing."""
     return served(arm) not in {served(old) for old in before.arms if not old.retired}
+
+
+def other_terms(before: PolicySpec, arm: Arm) -> tuple[str, ...]:
+    """Name what a live arm joined with and would lose: its successors are held to it, and its evidence came by it."""
+    [old] = [one for one in before.arms if not one.retired and served(one) == served(arm)] or [arm]
+    lost = sorted(set(old.template_variables) - set(arm.template_variables))
+    terms = [f"arm {arm.name} without its template variables {', '.join(lost)}"] if lost else []
+    if old.succeeds != arm.succeeds:
+        terms.append(f"another predecessor of arm {arm.name}")
+    return tuple(terms)
 
 
 def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]:
@@ -36,10 +47,13 @@ def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]
     found = [f"new content of arm {arm.name}" for arm in after.arms if not arm.retired and new_content(before, arm)]
     if contents(arms_of(before, before.baseline)) != contents(arms_of(after, after.baseline)):
         found.append("another baseline")
+    if after.reward.safety_source is SafetySource.NONE is not before.reward.safety_source:
+        found.append("learning without safety verdicts")
     caps = before.exploration.arm_caps
     for arm in after.arms:
         if arm.retired or new_content(before, arm):
             continue
+        found += other_terms(before, arm)
         if after.exploration.arm_caps.get(arm.arm_id, 1.0) > caps.get(arm.arm_id, 1.0) + _ROUNDING:
             found.append(f"a higher cap of arm {arm.name}")
     return tuple(found)

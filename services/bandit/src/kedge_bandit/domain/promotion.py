@@ -36,6 +36,8 @@ def promote(policy: Policy, candidate: Candidate, change: Change) -> Move:
 def demote(policy: Policy, candidate: Candidate, base: PolicySpec, change: Change) -> Move | None:
     """Serve again what was served before a candidate; its content is read from `base`, wherever it went since.
 
+    What was made safer since stays so: a floor is never lowered by it, a slice or a cap never raised.
+
     Returns:
         None where that is what the policy serves already.
 
@@ -52,9 +54,9 @@ def demote(policy: Policy, candidate: Candidate, base: PolicySpec, change: Chang
     elif candidate.configuration is not None:
         before = _with_settings(policy.spec, base)
     else:
-        stages = base.exploration.floor, base.exploration.uniform_slice
-        exploration = replace(policy.spec.exploration, floor=stages[0], uniform_slice=stages[1])
-        before = replace(policy.spec, exploration=exploration)
+        now, then = policy.spec.exploration, base.exploration
+        floor, uniform_slice = max(now.floor, then.floor), min(now.uniform_slice, then.uniform_slice)
+        before = replace(policy.spec, exploration=replace(now, floor=floor, uniform_slice=uniform_slice))
     if with_history(policy, before) == policy.spec:
         return None
     return replace_spec(policy, before, change)
@@ -107,11 +109,13 @@ def _joined(arms: tuple[Arm, ...], arm: Arm) -> tuple[Arm, ...]:
 
 
 def _capped(spec: PolicySpec, arm: Arm, base: PolicySpec) -> PolicySpec:
-    """Give an arm that comes back the cap that it had; the baseline's has none."""
+    """Give an arm that comes back the cap that it had, or a lower one that it has now; the baseline's has none."""
+    caps = spec.exploration.arm_caps
     cap = base.exploration.arm_caps.get(arm.arm_id)
     if cap is None:
         return spec
-    return replace(spec, exploration=replace(spec.exploration, arm_caps=spec.exploration.arm_caps | {arm.arm_id: cap}))
+    lower = min(cap, caps.get(arm.arm_id, cap))
+    return replace(spec, exploration=replace(spec.exploration, arm_caps=caps | {arm.arm_id: lower}))
 
 
 def _same(one: Arm, other: Arm) -> bool:
