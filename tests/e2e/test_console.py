@@ -229,6 +229,17 @@ def test_verifying_the_chain_keeps_what_the_log_was_narrowed_to(place: Place) ->
     assert "--days 7" in said
 
 
+def test_an_operator_reads_the_log_of_every_tenant_and_others_only_their_own(place: Place) -> None:
+    with place.visitor() as client:
+        every = client.get("/audit").text
+    with place.visitor("acme", person="alice") as client:
+        own = client.get("/audit").text
+    assert "/tenants/globex/audit?subject=" in every
+    assert "/tenants/acme/audit?subject=" in every
+    assert "/tenants/acme/audit?subject=" in own
+    assert "globex" not in own
+
+
 def test_hostile_text_is_shown_and_does_nothing(place: Place) -> None:
     name = place.waiting("hostile", f"Be kind.\n{HOSTILE}", a_pass())
     policy = "/tenants/hostile/policies/support"

@@ -71,7 +71,7 @@ def test_the_floor_steps_to_a_half_by_itself_when_every_condition_holds() -> Non
     ("lacking", "sentence"),
     [
         ({"settled": 1999}, "2,000 settled episodes; there are 1,999"),
-        ({"learned": 299}, "300 of them on the learned side; there are 299"),
+        ({"learned": 299}, "300 settled episodes on the learned side; there are 299"),
         ({"learned_over_cap": 0.1}, "P(veto rate over its cap) below 0.1; it is 0.1"),
     ],
 )

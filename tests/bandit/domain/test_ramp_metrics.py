@@ -91,6 +91,14 @@ def test_a_latency_six_times_the_baselines_is_breached_in_whatever_unit(
     assert latency.upper - latency.lower < latency.baseline
 
 
+def test_a_cost_a_thousand_times_the_baselines_is_not_hidden_by_a_small_baseline() -> None:
+    generator = np.random.default_rng(20260303)
+    learned, baseline = generator.gamma(1, 0.1, 280), np.full(2500, 0.0001)
+    sides = [Side(episodes=x.size, cost_usd=moments(x, np.ones(x.size))) for x in (learned, baseline)]
+
+    assert metrics_of(Compared(*sides))[-2].finding is Finding.BREACHED
+
+
 def test_guardrails_come_before_signals_and_each_metric_says_its_rule() -> None:
     found = metrics_of(Compared())
 

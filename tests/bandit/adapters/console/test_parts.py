@@ -121,7 +121,9 @@ def status(**fields: object) -> policy_service_pb2.GetPolicyStatusResponse:
         (ramp_service_pb2.RAMP_STATE_COMPLETE, None),
     ],
 )
-def test_a_ramp_that_stands_holds_its_policy_back(state: ramp_service_pb2.RampState, headline: str | None) -> None:
+def test_a_ramp_that_stands_holds_its_policy_back(
+    state: ramp_service_pb2.RampState.ValueType, headline: str | None
+) -> None:
     ramp = ramp_service_pb2.Ramp(state=state, why="signal cost_usd", stages=[ramp_service_pb2.RampStage(value=0.8)])
     worst = stand(status(), "", None, [ramp]).worst
     assert (worst.headline if worst is not None else None) == headline

@@ -199,7 +199,7 @@ def _waits_for(ramp: Ramp, looked: Looked) -> tuple[str, ...]:
     found: list[str] = []
     if after.origin is Origin.AUTOMATIC:
         found += _too_few(looked.settled, LEAST_SETTLED, "settled episodes")
-        found += _too_few(looked.learned, LEAST_LEARNED, "of them on the learned side")
+        found += _too_few(looked.learned, LEAST_LEARNED, "settled episodes on the learned side")
     if ramp.kind is RampKind.ARM_CAP:
         found += _too_few(looked.compared.learned.episodes, LEAST_LEARNED, "settled episodes of the arm at this stage")
         lower, _ = reward_lift(looked.compared)

@@ -6,7 +6,7 @@ looks together. With V the variance of an estimate and r = t·ρ²
 
     ± √V · √(2·(1 + 1/r)·ln(√(r + 1)/α)),   r = κ·V₀/V,   κ = 1 − 2·ln α + ln(−2·ln α)
 
-narrowest where √V = √V₀ = .02; for cost and latency where it is .02 of the baseline's mean. Without enough episodes
+narrowest where √V = √V₀ = .02; for cost and latency where it is .02 of the larger mean. Without enough episodes
 there is no interval, and nothing is judged.
 """
 
@@ -222,7 +222,7 @@ def _reward(compared: Compared, role: MetricRole) -> Metric:
 
 
 def _growth(name: str, learned: Moments, baseline: Moments) -> Metric:
-    lower, upper = _difference(learned, baseline, SIGNAL_ALPHA, abs(baseline.mean) or 1.0)
+    lower, upper = _difference(learned, baseline, SIGNAL_ALPHA, max(abs(learned.mean), abs(baseline.mean)) or 1.0)
     limit, episodes = LARGEST_GROWTH * baseline.mean, min(learned.n, baseline.n)
     return Metric(
         name=name,

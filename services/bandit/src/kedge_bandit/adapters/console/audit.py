@@ -15,6 +15,8 @@ from kedge_bandit.adapters.console.visit import Visit, moved
 
 SHOWN: Final = 50
 _PAGE: Final = 500
+_OF_EACH: Final = 100
+"""Newest events of each tenant on the page over many."""
 _MOST_LOOKED_AT: Final = 10_000
 
 PROMOTED: Final = (
@@ -68,6 +70,33 @@ async def show(visit: Visit) -> Response:
         subject=visit.asked("subject"),
         kinds=KINDS,
         spans=SPANS,
+    )
+
+
+async def show_everywhere(visit: Visit) -> Response:
+    """Show the newest events of many tenants together."""
+    kind, span = visit.asked("kind"), visit.asked("span")
+    kind, span = (kind if kind in KINDS else "", span if span in SPANS else "")
+    names = (await reading.tenants_of(visit))[: reading.TENANTS_SHOWN]
+    pages = await reading.together(reading.events_of(visit, name, size=_OF_EACH) for name in names)
+    days = SPANS[span][1]
+    oldest = (visit.now - timedelta(days=days)).timestamp() if days else 0.0
+    found = [e for page in pages for e in page.events if fits(e, kind) and e.event_time.seconds >= oldest]
+    found.sort(key=lambda event: event.event_time.ToNanoseconds(), reverse=True)
+    return visit.show(
+        "audit.html",
+        section="audit everywhere",
+        acts=list(happened.acts(found[:SHOWN])),
+        proposals={},
+        line="",
+        next="",
+        kind=kind,
+        span=span,
+        subject="",
+        kinds=KINDS,
+        spans=SPANS,
+        tenants=len(names),
+        of_each=_OF_EACH,
     )
 
 

@@ -45,6 +45,7 @@ PAGES: Final = (
     Page("GET", f"{_TENANT}/holdout", holdouts.show_all, Permission.READ),
     Page("GET", f"{_POLICY}/holdout", holdouts.show, Permission.READ),
     Page("POST", f"{_POLICY}/holdout/rotate", holdouts.rotate, Permission.CURATE),
+    Page("GET", "/audit", audit.show_everywhere, Permission.READ),
     Page("GET", f"{_TENANT}/audit", audit.show, Permission.READ),
     Page("POST", f"{_TENANT}/audit/verify", audit.verify, Permission.READ),
     Page("GET", "/everything/freeze", freeze.ask, Permission.FREEZE),

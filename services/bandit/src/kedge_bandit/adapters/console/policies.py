@@ -95,6 +95,7 @@ async def show(visit: Visit) -> Response:
         policy=standing.status.policy,
         beliefs=beliefs_of(standing.status.cells),
         fewest=FEWEST,
+        figure=ramps.figure,
         dimensions=DIMENSIONS,
         ramps=found,
         events=[event for event in events.events if event.subject.startswith(name)][:_EVENTS_SHOWN],

@@ -71,6 +71,16 @@ def _finding(metric: pb.RampMetric, *, is_running: bool) -> tuple[str, str]:
     return _FINDINGS.get(metric.finding, ("unknown", ""))
 
 
+def figure(value: float) -> str:
+    """Write a figure of whatever size in three digits or as an integer.
+
+    >>> figure(0.10876), figure(-2421.7), figure(6487.2)
+    ('0.109', '−2,422', '6,487')
+    """
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
 def range_of(metric: pb.RampMetric) -> str:
     """Write what a metric is judged by.
 
@@ -80,7 +90,7 @@ def range_of(metric: pb.RampMetric) -> str:
     if metric.HasField("over_cap") and metric.finding != pb.RAMP_METRIC_FINDING_TOO_FEW:
         return f"{metric.over_cap:.0%} sure that it is over its cap"
     if metric.HasField("lower"):
-        return f"{metric.lower:.3g} to {metric.upper:.3g}".replace("-", "−")
+        return f"{figure(metric.lower)} to {figure(metric.upper)}"
     return f"too little data ({metric.episodes:,} of {metric.needed_episodes:,})"
 
 
