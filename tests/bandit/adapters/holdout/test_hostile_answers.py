@@ -13,6 +13,7 @@ import pytest
 
 from kedge_bandit.adapters.holdout.connect import LOOPBACK, Connections
 from kedge_bandit.adapters.http_answer import AnswerTooLarge, ask
+from kedge_bandit.adapters.webhook_post import HttpPost, new_client
 from kedge_bandit.application import answer_cases
 from kedge_bandit.application.answer_cases import Run
 from kedge_bandit.application.answer_ports import AnswerFailed
@@ -97,6 +98,13 @@ async def test_a_body_is_never_unpacked_nor_read_beyond_its_limit(say: Say, told
     async with saying(say) as address:
         with pytest.raises(AnswerFailed, match=told):
             await asked(address, tmp_path)
+
+
+async def test_a_webhooks_receiver_that_only_drips_is_given_up_in_time() -> None:
+    async with saying(drip_headers) as address, new_client() as client:
+        answered = await HttpPost(client, seconds=0.3)(address, b"{}", {})
+    assert not answered.is_taken
+    assert "no answer within 0.3 s" in str(answered)
 
 
 async def test_the_limit_is_of_bytes_on_the_wire() -> None:

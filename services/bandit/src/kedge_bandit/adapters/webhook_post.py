@@ -1,5 +1,6 @@
-"""Post a message to a receiver: one attempt, never redirected, little of the answer read."""
+"""Post a message to a receiver: one attempt, never redirected, none of the answer's body read."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,14 +17,18 @@ class HttpPost:
     """Posts over one client, which keeps connections; `new_client` makes it."""
 
     client: httpx2.AsyncClient
+    seconds: float = SECONDS
 
     async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> Answered:
-        """Send one; any 2xx takes it."""
+        """Send one, all of it within `seconds`; any 2xx takes it."""
         try:
-            async with self.client.stream("POST", url, content=body, headers=headers) as response:
+            async with (
+                asyncio.timeout(self.seconds),
+                self.client.stream("POST", url, content=body, headers=headers) as response,
+            ):
                 return Answered(str(response.status_code), response.is_success)
-        except httpx2.TimeoutException:
-            return Answered(f"no answer within {SECONDS:g} s", is_taken=False)
+        except (TimeoutError, httpx2.TimeoutException):
+            return Answered(f"no answer within {self.seconds:g} s", is_taken=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             return Answered(f"not reached: {type(error).__name__}"[:_LONGEST_ANSWER], is_taken=False)
 

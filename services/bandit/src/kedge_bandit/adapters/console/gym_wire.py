@@ -1,13 +1,17 @@
 """Ask the Gym over the wire for what can be played, and for a step of an episode; no credential goes there."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
 
+from kedge_bandit.adapters.http_answer import AnswerTooLarge, ask
+
 SECONDS: Final = 30.0
 """An episode of some hundred steps is played before the first answer."""
+MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class GymRefused(Exception):
@@ -38,9 +42,11 @@ class Gym:
             raise GymRefused("No Gym is set up.", away=True)
         try:
             async with httpx2.AsyncClient(timeout=SECONDS, trust_env=False) as client:
-                answer = await client.get(self.address.rstrip("/") + path, params=list(query))
-                body = answer.json()
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+                address = self.address.rstrip("/") + path
+                asked = ask(client, "GET", address, seconds=SECONDS, most_bytes=MOST_BYTES, params=list(query))
+                answer = await asked
+                body = json.loads(answer.content)
+        except (AnswerTooLarge, TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise GymRefused(f"The Gym does not answer at {self.address}.", away=True) from error
         if not answer.is_success:
             raise GymRefused(str(body.get("detail", "the Gym gave no reason")))

@@ -1,5 +1,7 @@
 """Sign people on by OpenID Connect: code flow with PKCE, state bound to the browser, nonce checked (RFC 6749, 7636)."""
 
+import asyncio
+import json
 import secrets
 import time
 from collections import OrderedDict
@@ -19,6 +21,7 @@ from starlette.responses import Response
 
 from kedge_bandit.adapters.console.sessions import Session
 from kedge_bandit.adapters.console.visit import moved
+from kedge_bandit.adapters.http_answer import AnswerTooLarge, ask
 from kedge_bandit.adapters.identity.proof import SignerUnknown, Tokens
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.principal import Principal
@@ -27,6 +30,7 @@ BROWSER_COOKIE: Final = "__Host-kedge-login"
 LOGIN_SECONDS: Final = 600.0
 MOST_LOGINS: Final = 10_000
 _SECONDS: Final = 10.0
+_MOST_BYTES: Final = 1 << 18
 _LEEWAY: Final = 5
 _log = structlog.get_logger(__name__)
 
@@ -142,14 +146,15 @@ class Provider:
         metadata = await self._discover()
         async with self._client() as client:
             try:
-                answered: dict[str, Any] = await client.fetch_token(
-                    metadata["token_endpoint"],
-                    grant_type="authorization_code",
-                    code=code,
-                    code_verifier=login.verifier,
-                    resource=self.audience,
-                )
-            except (AuthlibBaseError, httpx2.HTTPError, ValueError) as error:
+                async with asyncio.timeout(_SECONDS):
+                    answered: dict[str, Any] = await client.fetch_token(
+                        metadata["token_endpoint"],
+                        grant_type="authorization_code",
+                        code=code,
+                        code_verifier=login.verifier,
+                        resource=self.audience,
+                    )
+            except (AuthlibBaseError, TimeoutError, httpx2.HTTPError, ValueError) as error:
                 _log.warning("login.failed", step="exchange", error=type(error).__name__)
                 raise LoginFailed("The provider did not take the code back: log in again.") from error
         return answered
@@ -187,9 +192,11 @@ class Provider:
     async def _get(self, address: str) -> Any:
         try:
             async with httpx2.AsyncClient(timeout=_SECONDS, verify=self.trust) as client:
-                answer = await client.get(address)
-            return answer.raise_for_status().json()
-        except (httpx2.HTTPError, ValueError) as error:
+                answer = await ask(client, "GET", address, seconds=_SECONDS, most_bytes=_MOST_BYTES)
+            if not answer.is_success:
+                raise ValueError(f"status {answer.status}")
+            return json.loads(answer.content)
+        except (AnswerTooLarge, TimeoutError, httpx2.HTTPError, ValueError, RecursionError) as error:
             _log.warning("login.failed", step="discovery", error=type(error).__name__)
             raise LoginFailed("The provider of sign-on does not answer: try again in a minute.") from error
 

@@ -88,7 +88,8 @@ class KeySource:
         """Read the keys again; on failure the old ones stay."""
         self._asked = monotonic()
         try:
-            found = await asyncio.to_thread(self._load)
+            async with asyncio.timeout(2 * FETCH_SECONDS):  # headers, too, may come a byte at a time
+                found = await asyncio.to_thread(self._load)
         except (OSError, URLError, ValueError, KeysRefused) as error:
             log.warning("jwks.not_read", error=type(error).__name__)
         else:
@@ -122,8 +123,12 @@ class KeySource:
     def _fetch(self) -> bytes:
         context = self.trust or ssl.create_default_context()
         opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect)
+        until, body = monotonic() + FETCH_SECONDS, b""
         with opener.open(self.place, timeout=FETCH_SECONDS) as answer:
-            body: bytes = answer.read(MAX_BYTES + 1)
+            while len(body) <= MAX_BYTES and (piece := answer.read1(MAX_BYTES + 1 - len(body))):
+                body += piece
+                if monotonic() > until:
+                    raise KeysRefused(f"the JWKS did not come within {FETCH_SECONDS:g} s")
         return body
 
 
