@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.bandit.v1 import policy_service_pb2, proposal_pb2
+from kedge.bandit.v1 import policy_service_pb2, proposal_pb2, tenant_service_pb2
 from kedge.bandit.v1 import proposal_service_pb2 as pb
+from kedge_bandit.domain.principal import Person
 from tests.fixtures.ledgers import migrated_url
 from tests.fixtures.proposing import prompt, prompted
 from tests.trust.authorities import Issuer
@@ -75,3 +76,29 @@ async def test_the_author_is_refused_through_every_door_and_another_person_throu
         approved = (await stubs.call(stubs.proposals.ApproveProposal, consent)).proposal
     assert approved.state == proposal_pb2.Proposal.STATE_SERVING
     assert approved.approver == "person:https://login.example#bob by service:console"
+
+
+@pytest.mark.parametrize("stands_for", ["", "alice"])
+async def test_who_made_the_key_that_proposed_is_the_author_where_people_sign_on(
+    doors: Doors, issuer: Issuer, stands_for: str
+) -> None:
+    tenant, alice = await doors.tenant(), Person(issuer.name, "alice")
+    request = tenant_service_pb2.CreateKeyRequest(
+        parent=f"tenants/{tenant}", principal="bot", role=tenant_service_pb2.ROLE_PROPOSER, because="a test needs it"
+    )
+    if stands_for:
+        request.person.issuer, request.person.subject = alice.issuer, alice.subject
+    token = issuer.token("alice", "admin", tenant)
+    async with doors.stubs(token) as stubs:
+        key = (await stubs.call(stubs.tenants.CreateKey, request)).key
+    await doors.replica.snapshot.refresh()
+    proposal = await proposed(doors, tenant, key)
+    assert proposal.author == f"key:bot made by {alice}"
+    consent = pb.ApproveProposalRequest(
+        name=proposal.name, binding_hash=proposal.binding_hash, because="it is mine", force=True
+    )
+    async with doors.stubs(token) as stubs:
+        assert (await stubs.refusal(stubs.proposals.ApproveProposal, consent))[1] == "SECOND_PERSON_REQUIRED"
+    async with doors.stubs(issuer.token("bob", "admin", tenant)) as stubs:
+        approved = (await stubs.call(stubs.proposals.ApproveProposal, consent)).proposal
+    assert approved.state == proposal_pb2.Proposal.STATE_SERVING
