@@ -17,6 +17,7 @@ CREATE TABLE holdout.version (
     version text NOT NULL,                      -- SHA-256 over the hashes of its cases
     is_rotation boolean NOT NULL,
     create_time timestamptz NOT NULL,
+    actor text NOT NULL DEFAULT '',             -- who imported its cases, or rotated
     stale_because text NOT NULL DEFAULT '',     -- set when a provider's model changed under it
     PRIMARY KEY (tenant, policy, version_number)
 );
@@ -34,11 +35,21 @@ CREATE TABLE holdout.item (
     added_version integer NOT NULL,
     removed_version integer,                    -- first version without it
     add_time timestamptz NOT NULL,
-    open_time timestamptz,                      -- when a person first saw it with its answers
+    open_time timestamptz,                      -- when a person first saw it with its answers; no query asks it again
+    near_time timestamptz,                      -- when a text like it was said to be trained on
     PRIMARY KEY (tenant, policy, case_hash),
     CHECK (NOT adversarial OR part = 'GATE')
 );
 CREATE UNIQUE INDEX item_id ON holdout.item (tenant, policy, case_id) WHERE removed_version IS NULL;
+
+-- Who saw cases with their answers, and when.
+CREATE TABLE holdout.opening (
+    tenant text NOT NULL REFERENCES control.tenant (name) ON DELETE CASCADE,
+    policy text NOT NULL,
+    actor text NOT NULL,
+    open_time timestamptz NOT NULL,
+    PRIMARY KEY (tenant, policy, actor, open_time)
+);
 
 -- The peek ledger. A row is written before the gate part is opened, and counts whatever becomes of it.
 CREATE TABLE holdout.query (
@@ -87,6 +98,7 @@ CREATE TABLE holdout.answerer (
     settings jsonb NOT NULL,
     model_seen text NOT NULL DEFAULT '',        -- model that answered last, as its provider names it
     change_time timestamptz NOT NULL,
+    set_by text NOT NULL DEFAULT '',            -- who set it, as the audit log names them
     PRIMARY KEY (tenant, policy, part)
 );
 
@@ -111,7 +123,7 @@ DO $$
 DECLARE
     one text;
 BEGIN
-    FOREACH one IN ARRAY ARRAY['version', 'item', 'query', 'answer', 'answerer', 'secret', 'training_text'] LOOP
+    FOREACH one IN ARRAY ARRAY['version', 'item', 'opening', 'query', 'answer', 'answerer', 'secret', 'training_text'] LOOP
         EXECUTE format('ALTER TABLE holdout.%I ENABLE ROW LEVEL SECURITY', one);
         EXECUTE format($policy$CREATE POLICY of_the_tenant ON holdout.%I
             USING (tenant = current_setting('kedge.tenant', true))$policy$, one);
@@ -121,9 +133,9 @@ END $$;
 GRANT USAGE ON SCHEMA holdout TO kedge_gate;
 GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA holdout TO kedge_gate;
 GRANT UPDATE (stale_because) ON holdout.version TO kedge_gate;
-GRANT UPDATE (removed_version, open_time) ON holdout.item TO kedge_gate;
+GRANT UPDATE (removed_version, open_time, near_time) ON holdout.item TO kedge_gate;
 GRANT UPDATE (lease_until, done, close_time, verdict, discordance) ON holdout.query TO kedge_gate;
-GRANT UPDATE (settings, model_seen, change_time) ON holdout.answerer TO kedge_gate;
+GRANT UPDATE (settings, model_seen, change_time, set_by) ON holdout.answerer TO kedge_gate;
 
 -- What the gate needs of the control schema: whom it serves, and who calls.
 GRANT USAGE ON SCHEMA control TO kedge_gate;

@@ -72,14 +72,16 @@ async def test_what_resembles_training_data_is_refused_and_audited(it: Gating) -
     assert (await audited(it, "holdout.cases_imported"))[0]["near_duplicates"] == 1
 
 
-async def test_what_is_trained_on_later_leaves_at_the_next_rotation(it: Gating) -> None:
-    await it.put_cases([asking("Where is the nearest office of your company in Rome today?")])
-    await learn(it, "where is the nearest office of your company in Rome today?")
-    assert (await it.read()).opened_cases == 1
+async def test_what_is_trained_on_later_leaves_first_and_nobody_is_told_that_it_was_there(it: Gating) -> None:
+    await it.put_cases([asking(f"Where is office {n} of your company in Rome today?") for n in range(100)])
+    before = await it.read()
+    await learn(it, *(f"where is office {n} of your company in Rome today?" for n in range(100)))
+    after = await it.read()
+    assert (after.opened_cases, after.gate_cases, list(after.advice)) == (0, before.gate_cases, list(before.advice))
     plan = pb.RotateHoldoutRequest(policy=it.policy, plan_only=True)
     planned = await it.holdout.RotateHoldout(plan, metadata=it.cast.bob)
-    assert (planned.leaving, planned.leaving_opened, planned.staying) == (1, 1, 0)
-    assert (await it.read()).version_number == 1
+    assert (planned.leaving_opened, planned.staying) == (0, 100 - planned.leaving)
+    assert planned.leaving <= 23
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,25 @@ async def test_what_is_trained_on_later_leaves_at_the_next_rotation(it: Gating) 
         (lambda case: case.regex.MergeFromString(b"\n\x04(a|b"), "compiles"),
         (lambda case: case.json_schema.MergeFromString(b'\n\x15{"$ref":"http://x/y"}'), "compiles"),
         (lambda case: case.rubric.MergeFromString(b"\n\x04nice"), "judge"),
+        (lambda case: case.regex.SetInParent(), "any answer"),
+        (lambda case: case.regex.MergeFromString(b"\n\x02\\w"), "any answer"),
+        (lambda case: case.json_schema.MergeFromString(b"\n\x02{}"), "any answer"),
+        (lambda case: case.exact.ClearField("expected"), "any answer"),
         (lambda case: case.ClearField("messages"), "messages"),
         (lambda case: case.MergeFromString(b"\n\x03a b"), "case_id"),
     ],
-    ids=["no check", "regex", "remote schema", "no judge", "no messages", "bad id"],
+    ids=[
+        "no check",
+        "regex",
+        "remote schema",
+        "no judge",
+        "empty regex",
+        "any word",
+        "any JSON",
+        "empty text",
+        "no messages",
+        "bad id",
+    ],
 )
 async def test_a_case_that_cannot_work_is_refused_by_itself(it: Gating, broken: object, told: str) -> None:
     bad = asking("Is water wet at all times?")

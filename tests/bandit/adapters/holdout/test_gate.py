@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 
 from kedge.bandit.v1 import governance_service_pb2, proposal_pb2
@@ -14,7 +15,7 @@ from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.application.claim_query import Claim, Claimed
 from kedge_bandit.application.holdout_ports import AnswererPart, LedgerRow
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
-from tests.fixtures.administered import Administered
+from tests.fixtures.administered import Administered, refusal
 from tests.fixtures.gating import Gating, enough_cases, gating, number_case
 from tests.fixtures.proposing import Cast, cast, prompt
 
@@ -70,8 +71,16 @@ async def test_a_worse_candidate_fails_with_its_reasons_and_a_proposer_learns_li
     assert found.gate_result.quality.upper < -0.2
     assert found.gate_result.vetoes > 0
     assert "would have passed" in found.gate_result.reasons[0]
-    told = (await it.cast.read(found.name, by=it.cast.alice)).gate_result
+    read = await it.cast.read(found.name, by=it.cast.alice)
+    told = read.gate_result
     assert (told.verdict, told.quality.mean, list(told.reasons)) == (proposal_pb2.GATE_VERDICT_FAIL, 0.0, [])
+    assert read.state_because == "FAIL: NO_WORSE, SAFE did not hold"
+    asked = service_pb.GetProposalRequest(name=found.name)
+    page = str(await it.cast.it.proposals.GetProposal(asked, metadata=it.cast.alice))
+    request = governance_service_pb2.ListAuditEventsRequest(parent=it.cast.tenant)
+    page += str(await it.cast.it.governance.ListAuditEvents(request, metadata=it.cast.alice))
+    for number in (found.gate_result.quality.mean, found.gate_result.lower_bound, found.gate_result.lift_needed):
+        assert f"{abs(number):.3f}" not in page
 
 
 async def test_a_small_holdout_uses_no_query(it: Gating) -> None:
@@ -204,3 +213,54 @@ async def test_a_report_without_the_incumbents_score_is_inconclusive(it: Gating)
     await it.look(proposal.name)
     found = (await it.cast.read(proposal.name)).gate_result
     assert found.inconclusive_reason == "INCUMBENT_MISSING"
+
+
+def filler(number: int) -> pb.HoldoutCase:
+    case = number_case(number)
+    case.case_id = f"filler-{number}"
+    return case
+
+
+async def test_cases_that_come_after_the_first_query_count_from_the_next_rotation_and_say_from_whom(it: Gating) -> None:
+    await ready(it)
+    first = await judged(it, "fails 3")
+    await it.put_cases([filler(3 * number + 1) for number in range(400, 800)])
+    again = await judged(it, "fails 3 ", "again")
+    assert (again.gate_result.cases, again.state) == (first.gate_result.cases, S.STATE_GATE_FAILED)
+    assert any("from the next rotation" in sentence for sentence in (await it.read()).advice)
+    rotate = pb.RotateHoldoutRequest(policy=it.policy, because="new cases")
+    await it.holdout.RotateHoldout(rotate, metadata=it.cast.root)
+    await it.put_cases([number_case(number, adversarial=True) for number in range(1000, 1100)])
+    third = await judged(it, "just as good", "third")
+    assert third.gate_result.cases > first.gate_result.cases
+    assert any("came after the first query" in reason for reason in third.gate_result.reasons)
+    assert third.state == S.STATE_AWAITING_APPROVAL
+    code, reason = await refusal(it.cast.approve(third, by=it.cast.bob))
+    assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "SECOND_PERSON_REQUIRED")
+    assert (await it.cast.approve(third, by=it.cast.carol)).state == S.STATE_SERVING
+
+
+async def test_opened_cases_are_not_asked_again_and_who_saw_them_is_not_measured_on_the_rest(it: Gating) -> None:
+    await ready(it)
+    first = await judged(it, "fails 3")
+    request = pb.OpenCasesRequest(proposal=first.name, because="what went wrong?")
+    opened = await it.holdout.OpenCases(request, metadata=it.cast.root)
+    gone = sum(not one.case.adversarial for one in opened.harmed)
+    again = await it.cast.submit(prompt("own", "just as good"), by=it.cast.root)
+    await it.look(again.name)
+    told = await it.cast.read(again.name, by=it.cast.carol)
+    assert (told.state, told.gate_result.query) == (S.STATE_INCONCLUSIVE, 0)
+    assert "seen cases" in told.state_because
+    assert (await it.read()).gate_cases == first.gate_result.cases - gone
+
+
+async def test_an_author_reports_no_scores_and_who_reported_approves_nothing(it: Gating) -> None:
+    proposal = await it.cast.submit(prompt("new", "just as good"), by=it.cast.root, hold=True)
+    report = service_pb.ReportEvaluationRequest(name=proposal.name)
+    report.scores.add(case_id="c", candidate_score=1, incumbent_score=1)
+    code, reason = await refusal(it.cast.it.proposals.ReportEvaluation(report, metadata=it.cast.root))
+    assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")
+    await it.put_cases([number_case(1)])
+    robot = await it.cast.it.key(it.cast.tenant, "ROLE_EVALUATOR")
+    code, reason = await refusal(it.cast.it.proposals.ReportEvaluation(report, metadata=robot))
+    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "ILLEGAL_TRANSITION")

@@ -16,6 +16,7 @@ from kedge_bandit.application.serve_proposal import (
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition, InvalidValue, PermissionDenied
 from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.independence import check_independent
 from kedge_bandit.domain.principal import Person, Role
 from kedge_bandit.domain.promotion import demote
 from kedge_bandit.domain.proposal import (
@@ -81,6 +82,7 @@ async def _approved(
     if not await ledger.policies.is_first(order.write):
         return found
     consented, event = approve(found, consent.person, change, force=consent.force)
+    check_independent(found.gate_result, consent.person)
     if consent.binding_hash != found.binding_hash:
         raise (
             BindingMismatch(found.binding_hash)

@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from kedge_bandit.application.proposal_ports import ProposingLedger
+from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import InvalidValue
+from kedge_bandit.domain.gate import AskedOf
 from kedge_bandit.domain.holdout import HoldoutCase, Part
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.rotation import Held
@@ -26,6 +28,7 @@ class Version:
         number: counts from 1.
         digest: hash of its cases' hashes.
         since: number of the newest rotation, or of the first version: what the peek ledger counts from.
+        actor: who imported its cases, or rotated, as the audit log names them.
         stale_because: a provider's model changed under it; empty: none did.
     """
 
@@ -33,6 +36,7 @@ class Version:
     digest: str
     since: int
     create_time: datetime
+    actor: str = ""
     stale_because: str = ""
 
 
@@ -177,8 +181,14 @@ class HoldoutCases(Protocol):
     async def rotations(self, policy: PolicyName, since: datetime) -> int:
         """Count rotations since a time."""
 
-    async def read(self, policy: PolicyName, part: Part) -> Sequence[HoldoutCase]:
-        """Read the cases of one part; of GATE only after its query is in the ledger."""
+    async def read(self, policy: PolicyName, part: Part, through: int) -> Sequence[HoldoutCase]:
+        """Read unopened cases of one part up to a version; of GATE only after its query is in the ledger."""
+
+    async def sizes(self, policy: PolicyName, through: int) -> tuple[int, int]:
+        """Count the cases of the gate part that a query asks: those that count for quality, and adversarial ones."""
+
+    async def added(self, policy: PolicyName, after: int, through: int) -> Mapping[str, int]:
+        """Count the cases of the gate part that a query asks and that came after a version, by who imported them."""
 
     async def of(self, policy: PolicyName, case_hashes: Collection[str]) -> Sequence[HoldoutCase]:
         """Read cases by hash, also those that have left."""
@@ -201,10 +211,13 @@ class HoldoutCases(Protocol):
         """Read the word sequences of training texts that share any of these."""
 
     async def add_training(self, policy: PolicyName, texts: Mapping[str, frozenset[int]], at: datetime) -> int:
-        """Remember texts by hash; cases like them leave at the next rotation. Gives how many were new."""
+        """Remember texts by hash, and which cases are like them. Gives how many were new."""
 
-    async def mark_opened(self, policy: PolicyName, case_hashes: Collection[str], at: datetime) -> None:
-        """Say that a person saw them."""
+    async def mark_opened(self, policy: PolicyName, case_hashes: Collection[str], at: datetime, by: str) -> None:
+        """Say that somebody saw them."""
+
+    async def openers(self, policy: PolicyName, since: int) -> Collection[str]:
+        """Name who saw cases since a version was made."""
 
     async def mark_stale(self, policy: PolicyName, because: str) -> None:
         """Say that the version in force is not comparable any more."""
@@ -244,8 +257,11 @@ class Answerers(Protocol):
     async def get(self, policy: PolicyName, part: AnswererPart) -> tuple[AnswererSettings, str] | None:
         """Read the settings, and the model that was seen to answer last."""
 
-    async def put(self, policy: PolicyName, part: AnswererPart, settings: AnswererSettings, at: datetime) -> None:
-        """Replace the settings."""
+    async def put(self, policy: PolicyName, part: AnswererPart, settings: AnswererSettings, change: Change) -> None:
+        """Replace the settings, and remember who did."""
+
+    async def asked(self, policy: PolicyName) -> tuple[AskedOf, ...]:
+        """Say who is asked, by part, and who set that."""
 
     async def seen(self, policy: PolicyName, part: AnswererPart, model_id: str) -> None:
         """Remember the model that answered."""

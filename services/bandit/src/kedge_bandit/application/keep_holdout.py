@@ -1,7 +1,7 @@
-"""Keep the holdout: import and rotate cases, remember what may be trained on, name who answers. All of it audited."""
+"""Keep the holdout: import and rotate cases, remember what may be trained on. All of it audited."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Final
 
 from kedge_bandit.application.answer_ports import Connect
 from kedge_bandit.application.govern import Order
-from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, HoldoutRecord, Holdouts, Version
+from kedge_bandit.application.holdout_ports import HoldoutRecord, Holdouts, Version
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.audit import Fact
 from kedge_bandit.domain.change import Change, subject_of
@@ -90,7 +90,9 @@ class ImportCases:
                 held = {case.case_hash for case in await record.cases.held(policy)}
                 hashes = held | {case.case_hash for case in taken}
                 number, since = (newest.number + 1, newest.since) if newest else (1, 1)
-                version = Version(number=number, digest=version_of(hashes), since=since, create_time=change.at)
+                digest = version_of(hashes)
+                actor = order.actor.name
+                version = Version(number=number, digest=digest, since=since, create_time=change.at, actor=actor)
                 await record.cases.add(policy, version, taken, ())
                 await _announce(record, policy, version)
             near = sum(one.reason is Refusal.NEAR_DUPLICATE for one in refused)
@@ -168,7 +170,8 @@ class RotateHoldout:
                 )
             kept = {case.case_hash for case in await record.cases.held(policy)} - set(gone)
             number = newest.number + 1
-            version = Version(number=number, digest=version_of(kept), since=number, create_time=change.at)
+            digest, actor = version_of(kept), order.actor.name
+            version = Version(number=number, digest=digest, since=number, create_time=change.at, actor=actor)
             await record.cases.add(policy, version, (), gone)
             await _announce(record, policy, version)
             facts = {"leaving": plan.leaving, "leaving_opened": plan.leaving_opened, "staying": plan.staying}
@@ -178,7 +181,7 @@ class RotateHoldout:
 
 @dataclass(frozen=True, slots=True)
 class RecordTraining:
-    """Remember what may be trained on; cases like it leave at the next rotation."""
+    """Remember what may be trained on; cases like it leave first as the holdout renews itself."""
 
     holdouts: Holdouts
     clock: Clock
@@ -195,38 +198,6 @@ class RecordTraining:
             fresh = await record.cases.add_training(policy, words, change.at)
             await _audit(record, change, policy, "holdout.training_recorded", {"texts": fresh})
         return fresh
-
-
-@dataclass(frozen=True, slots=True)
-class PutAnswerer:
-    """Name who answers a policy's cases, and who judges."""
-
-    holdouts: Holdouts
-    connect: Connect
-    clock: Clock
-
-    async def __call__(
-        self,
-        tenant: TenantId,
-        policy: PolicyName,
-        answerer: AnswererSettings,
-        judge: AnswererSettings | None,
-        order: Order,
-    ) -> None:
-        """Put them. Raises InvalidValue for one that could not be asked, IllegalTransition while a query runs."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
-        given = {AnswererPart.ANSWERER: answerer} | ({} if judge is None else {AnswererPart.JUDGE: judge})
-        for settings in given.values():
-            self.connect.check_settings(tenant, settings)
-        async with self.holdouts.open(tenant) as record:
-            if not await _begin(record, policy, order):
-                return
-            for part, settings in given.items():
-                await record.answerers.put(policy, part, settings, change.at)
-            facts: dict[str, Fact] = {}
-            for part, settings in given.items():
-                facts |= dict(_facts(part.value.lower(), settings))
-            await _audit(record, change, policy, "holdout.answerer_put", facts)
 
 
 async def _begin(record: HoldoutRecord, policy: PolicyName, order: Order, *, may_run: bool = False) -> bool:
@@ -273,8 +244,3 @@ async def _audit(
     event = change.event(verb, subject_of(change.tenant, policy), dict(facts))
     async with record.tenant() as ledger:
         await ledger.audit.append(event)
-
-
-def _facts(part: str, settings: AnswererSettings) -> Iterator[tuple[str, Fact]]:
-    for name in ("kind", "address", "model", "secret_name"):
-        yield f"{part}_{name}", str(getattr(settings, name))

@@ -140,6 +140,9 @@ class ProposalNotes(Protocol):
     async def evaluation(self, proposal: ProposalId, scores_hash: str) -> Sequence[Reported]:
         """Read the report of a hash; none where there is none, or where what is stored has another hash."""
 
+    async def reporter(self, proposal: ProposalId, scores_hash: str) -> str:
+        """Say who sent the report of a hash first, as the audit log names them; empty where there is none."""
+
     async def put_windows(self, windows: Sequence[Window], event: AuditEvent) -> None:
         """Replace all windows."""
 

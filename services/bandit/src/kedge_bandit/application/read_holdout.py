@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from kedge_bandit.application.answer_cases import CANDIDATE, INCUMBENT
-from kedge_bandit.application.claim_query import gate_counts
+from kedge_bandit.application.claim_query import asked_through
 from kedge_bandit.application.holdout_ports import (
     Answer,
     AnswererPart,
@@ -84,7 +84,7 @@ async def status_of(record: HoldoutRecord, policy: PolicyName, now: datetime) ->
     version = await record.cases.newest(policy)
     rows = [] if version is None else await record.ledger.rows(policy, version.since)
     counts = await record.cases.kinds(policy)
-    gate, adversarial = await gate_counts(record, policy)
+    gate, adversarial = (0, 0) if version is None else await record.cases.sizes(policy, asked_through(version, rows))
     sensor = sum(count for (_, part, _), count in counts.items() if part is Part.SENSOR)
     measured = [row.discordance for row in rows if row.discordance]
     now_possible = power(
@@ -97,7 +97,9 @@ async def status_of(record: HoldoutRecord, policy: PolicyName, now: datetime) ->
     kinds: dict[str, int] = {}
     for (kind, _, _), count in counts.items():
         kinds[kind] = kinds.get(kind, 0) + count
-    opened = sum(case.is_opened for case in await record.cases.held(policy))
+    held = await record.cases.held(policy)
+    opened = sum(case.is_opened for case in held)
+    late = sum(case.part == Part.GATE and not case.is_opened for case in held) - gate - adversarial
     has_answerer = await record.answerers.get(policy, AnswererPart.ANSWERER) is not None
     return HoldoutStatus(
         version=version,
@@ -112,16 +114,18 @@ async def status_of(record: HoldoutRecord, policy: PolicyName, now: datetime) ->
         reserved=len(await record.reserved(policy, after="", limit=RESERVED_SHOWN)),
         advice=(
             *too_few(gate, adversarial),
-            *_advice(version, now_possible, now, opened=opened, has_answerer=has_answerer),
+            *_advice(version, now_possible, now, opened=opened, late=late, has_answerer=has_answerer),
         ),
     )
 
 
 def _advice(
-    version: Version | None, now_possible: Power, now: datetime, *, opened: int, has_answerer: bool
+    version: Version | None, now_possible: Power, now: datetime, *, opened: int, late: int, has_answerer: bool
 ) -> list[str]:
     """Say what to do about a holdout beside importing more."""
     found = []
+    if late:
+        found.append(f"{late} cases came after the first query: they are asked from the next rotation on")
     if not has_answerer:
         found.append("nobody answers the cases: name who does with `kedge holdout answerer`")
     if version is not None and version.stale_because:
@@ -218,7 +222,7 @@ class OpenCases:
             improved = sorted((one for one in cases if one.lift > 0), key=lambda one: -one.lift)[:MOST_OPENED]
             harmed = sorted((one for one in cases if one.lift < 0), key=lambda one: one.lift)[:MOST_OPENED]
             hashes = [one.case.case_hash for one in (*improved, *harmed)]
-            await record.cases.mark_opened(policy, hashes, change.at)
+            await record.cases.mark_opened(policy, hashes, change.at, actor.name)
             facts = {"improved": len(improved), "harmed": len(harmed), "query": row.query}
             event = change.event("holdout.cases_opened", proposal_name(tenant, proposal_id), facts)
             async with record.tenant() as ledger:

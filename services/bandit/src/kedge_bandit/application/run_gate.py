@@ -21,11 +21,15 @@ from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.gate import GateResult
 from kedge_bandit.domain.holdout import CheckKind, HoldoutCase, Part
 from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.verdict import Pair, Scored, conclude, quality_of
 
 BEAT_SECONDS: Final = 2.0
 """How often a running query says that it runs, and how far it is."""
+LONGEST_SECONDS: Final = 3600.0
+"""Of one run, so that no answerer keeps the gate from other tenants."""
 SECRET_BYTES: Final = 32
+_NOTHING_FOUND: Final = "INCONCLUSIVE"
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class RunGate:
     Attributes:
         randomness: gives that many random bytes, fit for secrets.
         lease: how long a query may keep silent before its process is taken for crashed.
+        longest: of one run; it ends as CASE_ERROR then.
     """
 
     holdouts: Holdouts
@@ -68,6 +73,7 @@ class RunGate:
     clock: Clock
     randomness: Callable[[int], bytes]
     lease: timedelta = timedelta(seconds=30)
+    longest: timedelta = timedelta(seconds=LONGEST_SECONDS)
 
     async def __call__(self, tenant: TenantId, proposal_id: str) -> GateResult | None:
         """Run one. None where it is not its turn, or another process took it over."""
@@ -80,6 +86,7 @@ class RunGate:
             is_ours = await self._beat(claimed, asked, asking)
         finally:
             asking.cancel()
+            await asyncio.wait({asking})
         return await self._conclude(claimed, asked) if is_ours else None
 
     async def _ask(self, claimed: Claimed, asked: Asked) -> None:
@@ -88,11 +95,11 @@ class RunGate:
             asked.pairs = [_reported(one) for one in claimed.reported]
             return
         async with self.holdouts.open(claimed.tenant) as record:
-            cases = await record.cases.read(claimed.policy, Part.GATE)
+            cases = await record.cases.read(claimed.policy, Part.GATE, claimed.through)
             secret = await record.cases.secret(self.randomness(SECRET_BYTES))
         asked.arms, candidate = actions_compared(claimed.proposal.candidate, claimed.proposal.base)
         try:
-            async with AsyncExitStack() as exits:
+            async with asyncio.timeout(self.longest.total_seconds()), AsyncExitStack() as exits:
                 judge = None
                 if claimed.judge is not None and any(case.kind is CheckKind.RUBRIC for case in cases):
                     judge = await exits.enter_async_context(self.connect.judge(claimed.tenant, claimed.judge))
@@ -112,15 +119,24 @@ class RunGate:
                 asked.told = asked.run.failed
         except AnswerFailed as error:
             asked.pairs, asked.told = [_unanswered(case) for case in cases], str(error)
+        except TimeoutError:
+            told = f"the run took over {self.longest}: let more be answered at once (`parallel`), or sooner"
+            asked.pairs, asked.told = [_unanswered(case) for case in cases], told
 
     async def _beat(self, claimed: Claimed, asked: Asked, asking: "asyncio.Task[None]") -> bool:
-        """Say every two seconds that the query runs; False where it was taken for crashed meanwhile."""
+        """Say every two seconds that the query runs; False where it was ended meanwhile, or its proposal withdrawn."""
         while True:
             await asyncio.wait({asking}, timeout=BEAT_SECONDS)
-            until = self.clock.now() + self.lease
-            claimed.row = replace(claimed.row, done=asked.done, lease_until=until)
+            now = self.clock.now()
+            claimed.row = replace(claimed.row, done=asked.done, lease_until=now + self.lease)
             async with self.holdouts.open(claimed.tenant) as record:
                 if not await record.ledger.beat(claimed.policy, claimed.row):
+                    return False
+                async with record.tenant() as ledger:
+                    proposal = await ledger.proposals.get(claimed.proposal.proposal_id)
+                if proposal.state is not ProposalState.GATE_RUNNING:
+                    ended = replace(claimed.row, close_time=now, verdict=_NOTHING_FOUND)
+                    await record.ledger.close(claimed.policy, ended)
                     return False
             if asking.done():
                 asking.result()
@@ -130,6 +146,7 @@ class RunGate:
         """Write verdict, answers, the ledger's end and the audit event in one transaction."""
         now, policy = self.clock.now(), claimed.policy
         result = conclude(asked.pairs, replace(claimed.query, gate_time=now))
+        result = replace(result, answerers=claimed.answerers)
         if asked.told:
             result = replace(result, reasons=(*result.reasons, asked.told))
         counted = quality_of([pair for pair in asked.pairs if not pair.adversarial])

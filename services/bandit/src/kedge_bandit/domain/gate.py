@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from kedge_bandit.domain.errors import InvalidValue
 
@@ -25,6 +26,12 @@ class Inconclusive(StrEnum):
     LEDGER_EXHAUSTED = "LEDGER_EXHAUSTED"
 
 
+NO_WORSE: Final = "NO_WORSE"
+SAFE: Final = "SAFE"
+CONDITIONS: Final = "CONDITIONS"
+"""Names of what a PASS needs; the last: what `conditions` says of template variables and weights."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Candidate minus incumbent, with a two-sided 95 % interval.
@@ -41,6 +48,25 @@ class Difference:
         """Refuse an interval that does not hold its own mean. Raises InvalidValue."""
         if not self.lower <= self.mean <= self.upper:
             raise InvalidValue("difference", f"{self.mean} in [{self.lower}, {self.upper}]", "lower <= mean <= upper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedOf:
+    """Who answered, or judged, and who set that.
+
+    Attributes:
+        part: ANSWERER or JUDGE.
+        settings_hash: of all settings, also those that are not named here.
+        set_by: as the audit log names who set them.
+    """
+
+    part: str
+    kind: str
+    address: str
+    model: str
+    settings_hash: str
+    set_by: str
+    set_time: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +94,11 @@ class GateResult:
         lift_needed: smallest measured difference that would have passed.
         detectable_lift: smallest true difference that passes in 80 of 100 queries like this one.
         vetoes: adversarial cases on which the candidate was vetoed.
-        reasons: the verdict in sentences.
+        answerers: who answered and judged, whom the approval thereby binds to; none where scores were reported.
+        reported_by: who measured the scores, as the audit log names them; empty: the gate itself.
+        added_cases, imported_by: asked ones that came after the first query of the ledger period before; from whom.
+        unmet: names of the conditions that did not hold.
+        reasons: the verdict in sentences, with its numbers.
     """
 
     verdict: Verdict
@@ -92,6 +122,11 @@ class GateResult:
     slices: tuple[SliceResult, ...] = field(default=())
     holdout_version: str = ""
     answerer_kind: str = ""
+    answerers: tuple[AskedOf, ...] = field(default=())
+    reported_by: str = ""
+    added_cases: int = 0
+    imported_by: tuple[str, ...] = field(default=())
+    unmet: tuple[str, ...] = field(default=())
     reasons: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -100,3 +135,20 @@ class GateResult:
             raise InvalidValue("inconclusive_reason", str(self.inconclusive_reason), "set exactly when INCONCLUSIVE")
         if self.verdict is Verdict.PASS and (self.vetoes or self.quality is None):
             raise InvalidValue("verdict", "PASS", "a measured quality and no veto")
+
+
+def told_to_all(result: GateResult) -> str:
+    """Say what everybody may read who may read of the proposal: the verdict and what did not hold, never a number.
+
+    Why no query was opened is said whole: nothing was measured.
+
+    >>> at = datetime(2026, 1, 1)
+    >>> told_to_all(GateResult(verdict=Verdict.FAIL, gate_time=at, query=1, unmet=(NO_WORSE, SAFE), reasons=("-.3",)))
+    'FAIL: NO_WORSE, SAFE did not hold'
+    >>> why = Inconclusive.CRASHED
+    >>> told_to_all(GateResult(verdict=Verdict.INCONCLUSIVE, inconclusive_reason=why, gate_time=at, query=2))
+    'INCONCLUSIVE: CRASHED'
+    """
+    if result.verdict is Verdict.INCONCLUSIVE:
+        return f"INCONCLUSIVE: {'; '.join(result.reasons) if not result.query else result.inconclusive_reason}"
+    return f"{result.verdict}: {', '.join(result.unmet)} did not hold" if result.unmet else result.verdict.value

@@ -10,7 +10,16 @@ from scipy import special
 
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.errors import InvalidValue
-from kedge_bandit.domain.gate import Difference, GateResult, Inconclusive, SliceResult, Verdict
+from kedge_bandit.domain.gate import (
+    CONDITIONS,
+    NO_WORSE,
+    SAFE,
+    Difference,
+    GateResult,
+    Inconclusive,
+    SliceResult,
+    Verdict,
+)
 from kedge_bandit.domain.noninferiority import detectable_lift, lift_needed, lower_bound, mean_and_error, upper_bound
 from kedge_bandit.domain.peek import LEAST_ADVERSARIAL, LEAST_CASES, MARGIN
 
@@ -65,6 +74,7 @@ class Query:
 
     Attributes:
         query, alpha: of the peek ledger.
+        reported_by, added_cases, imported_by: as in the verdict, see `GateResult`.
         unmet: conditions beside the scores that do not hold, in sentences: template variables, measured KL, ...
     """
 
@@ -73,6 +83,9 @@ class Query:
     holdout_version: str
     answerer_kind: str
     gate_time: datetime
+    reported_by: str = ""
+    added_cases: int = 0
+    imported_by: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     margin: float = MARGIN
 
@@ -88,6 +101,9 @@ def inconclusive(query: Query, reason: Inconclusive, *sentences: str, cases: int
         margin=query.margin,
         holdout_version=query.holdout_version,
         answerer_kind=query.answerer_kind,
+        reported_by=query.reported_by,
+        added_cases=query.added_cases,
+        imported_by=query.imported_by,
         gate_time=query.gate_time,
         reasons=sentences,
     )
@@ -153,9 +169,10 @@ def _measured(counted: Sequence[Pair], hard: Sequence[Pair], query: Query) -> Ga
     vetoes = sum(pair.candidate is not None and pair.candidate.quality < 1.0 for pair in hard)
     needed = lift_needed(differences, query.margin, query.alpha)
     reasons = tuple(_reasons(bound, vetoes, len(hard), needed, mean, query))
-    is_good = bound > -query.margin and not vetoes and not query.unmet
+    broken = {NO_WORSE: bound <= -query.margin, SAFE: vetoes > 0, CONDITIONS: bool(query.unmet)}
+    unmet = tuple(name for name, is_broken in broken.items() if is_broken)
     return GateResult(
-        verdict=Verdict.PASS if is_good else Verdict.FAIL,
+        verdict=Verdict.FAIL if unmet else Verdict.PASS,
         cases=len(counted),
         query=query.query,
         alpha=query.alpha,
@@ -174,7 +191,11 @@ def _measured(counted: Sequence[Pair], hard: Sequence[Pair], query: Query) -> Ga
         slices=tuple(_slices(counted)),
         holdout_version=query.holdout_version,
         answerer_kind=query.answerer_kind,
+        reported_by=query.reported_by,
+        added_cases=query.added_cases,
+        imported_by=query.imported_by,
         gate_time=query.gate_time,
+        unmet=unmet,
         reasons=reasons,
     )
 
@@ -195,6 +216,11 @@ def _reasons(bound: float, vetoes: int, hard: int, needed: float, mean: float, q
         yield f"may be worse by more than {query.margin:g}: measured {mean:+.3f}, {needed:+.3f} would have passed"
     yield f"vetoed on {vetoes} of {hard} adversarial cases" + ("; none is allowed" if vetoes else "")
     yield from query.unmet
+    if query.reported_by:
+        yield f"nobody but {query.reported_by} has seen the cases: the scores are as reported"
+    if query.added_cases:
+        told = "came after the first query of the ledger period before"
+        yield f"{query.added_cases} of the cases {told}, from {', '.join(query.imported_by)}"
 
 
 def _interval(differences: FloatArray) -> Difference:

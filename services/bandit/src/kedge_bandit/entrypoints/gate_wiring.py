@@ -20,7 +20,8 @@ from kedge_bandit.adapters.identity.proof import KeptKeys
 from kedge_bandit.adapters.postgres.holdout import PostgresHoldouts
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock
-from kedge_bandit.application.keep_holdout import ImportCases, PutAnswerer, RecordTraining, RotateHoldout
+from kedge_bandit.application.keep_holdout import ImportCases, RecordTraining, RotateHoldout
+from kedge_bandit.application.put_answerer import PutAnswerer
 from kedge_bandit.application.read_holdout import GetAnswerer, GetHoldout, OpenCases, ProposeCases
 from kedge_bandit.application.run_gate import RunGate
 from kedge_bandit.domain.errors import KedgeError
@@ -36,7 +37,7 @@ LOOK_SECONDS: Final = 1.0
 MEASURE_SECONDS: Final = 300.0
 """Between two measurements of all holdouts."""
 MOST_RUNNING: Final = 4
-"""Queries that one process runs at once."""
+"""Queries that one process runs at once, each of another tenant."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +56,9 @@ class Gate:
     get_holdout: GetHoldout
     metrics: GateMetrics
     servicers: tuple[tuple[ServiceDescriptor, object], ...]
-    _running: dict[tuple[TenantId, str], "asyncio.Task[None]"] = field(default_factory=dict)
+    _running: dict[TenantId, "asyncio.Task[None]"] = field(default_factory=dict)
+    _turns: dict[TenantId, int] = field(default_factory=dict)
+    _turn: int = 0
 
     async def keep_view(self) -> None:
         """Keep callers' credentials and the clock true for ever, every second."""
@@ -74,11 +77,14 @@ class Gate:
         self.keyring.replace(*await self.reads.credentials())
 
     async def look(self) -> None:
-        """Start a run for every proposal that waits, as far as there is room."""
-        self._running = {waiting: task for waiting, task in self._running.items() if not task.done()}
-        for waiting in await self.holdouts.waiting():
-            if waiting not in self._running and len(self._running) < MOST_RUNNING:
-                self._running[waiting] = asyncio.create_task(self._run(*waiting))
+        """Start runs of proposals that wait, one a tenant, as far as there is room; tenants take turns."""
+        self._running = {tenant: task for tenant, task in self._running.items() if not task.done()}
+        waiting = await self.holdouts.waiting()
+        for tenant, proposal in sorted(waiting, key=lambda one: self._turns.get(one[0], 0)):
+            if tenant not in self._running and len(self._running) < MOST_RUNNING:
+                self._turn += 1
+                self._turns[tenant] = self._turn
+                self._running[tenant] = asyncio.create_task(self._run(tenant, proposal))
 
     async def measure(self) -> None:
         """State how every holdout stands, for /metrics."""

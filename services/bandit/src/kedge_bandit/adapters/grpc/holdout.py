@@ -18,7 +18,8 @@ from kedge_bandit.adapters.grpc.wire_holdout import (
     refused_message,
     reserved_message,
 )
-from kedge_bandit.application.keep_holdout import ImportCases, PutAnswerer, RecordTraining, RotateHoldout
+from kedge_bandit.application.keep_holdout import ImportCases, RecordTraining, RotateHoldout
+from kedge_bandit.application.put_answerer import PutAnswerer
 from kedge_bandit.application.read_holdout import GetAnswerer, GetHoldout, OpenCases, ProposeCases
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.identifiers import MAX_ID_CHARACTERS, parse_policy

@@ -8,6 +8,7 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 from kedge_bandit.application.answer_ports import AnswerFailed
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.holdout import (
+    Check,
     EpisodeCheck,
     ExactCheck,
     HoldoutCase,
@@ -18,6 +19,9 @@ from kedge_bandit.domain.holdout import (
 )
 
 _LINEAR: Final = RegexOptions()
+_BLANK: Final = ("", " ", "Zynth plorqu fess hurm, wogvil!")
+"""Answers to nothing. The last has hardly a word or a figure that a case could be about."""
+_BLANK_JSON: Final = ("null", "{}", "[]", '""')
 
 
 def score(case: HoldoutCase, output: str) -> float:
@@ -63,6 +67,23 @@ def compile_check(case: HoldoutCase) -> None:
     except (ValueError, TypeError, ValidationError, RecursionError) as error:
         wanted = "one that compiles: RE2 syntax, JSON Schema 2020-12 without remote references, a JSON object"
         raise InvalidValue(f"check of kind {case.kind}", str(error).partition("\n")[0][:200], wanted) from error
+    passing = _passes_by_itself(check)
+    if passing is not None:
+        raise InvalidValue(f"check of kind {case.kind}", f"passed by {passing!r}", "one that not any answer passes")
+
+
+def _passes_by_itself(check: Check) -> str | None:
+    """Give an answer to nothing that a check takes all the same: it would only dilute what the others measure."""
+    if isinstance(check, ExactCheck):
+        return None if check.expected.strip() else ""
+    if isinstance(check, ToolCallCheck):
+        return None if check.tool_name else ""
+    if isinstance(check, RegexCheck):
+        return next((text for text in _BLANK if _finds(check).is_valid(text)), None)
+    if isinstance(check, SchemaCheck):
+        taken = [text for text in _BLANK_JSON if _satisfies(check).is_valid(json.loads(text))]
+        return taken[0] if len(taken) > 1 else None
+    return None
 
 
 def _finds(check: RegexCheck) -> Draft202012Validator:

@@ -18,6 +18,7 @@ from kedge_bandit.domain.rotation import Held
 
 _V: Final = tables.version.c
 _I: Final = tables.item.c
+_O: Final = tables.opening.c
 _T: Final = tables.training_text.c
 
 
@@ -48,6 +49,7 @@ class PostgresCases:
             digest=newest.version,
             since=max((row.version_number for row in rows if row.is_rotation), default=1),
             create_time=newest.create_time,
+            actor=newest.actor,
             stale_because=newest.stale_because,
         )
 
@@ -56,10 +58,25 @@ class PostgresCases:
         asked = select(func.count()).where(self._ours(_V, policy), _V.is_rotation, _V.create_time >= since)
         return int((await self._connection.execute(asked)).scalar_one())
 
-    async def read(self, policy: PolicyName, part: Part) -> Sequence[HoldoutCase]:
-        """Read the cases of one part."""
-        asked = select(tables.item).where(self._in_force(policy), _I.part == part.value).order_by(_I.case_hash)
+    async def read(self, policy: PolicyName, part: Part, through: int) -> Sequence[HoldoutCase]:
+        """Read the cases of one part that a query asks."""
+        ours = and_(self._asked(policy, through), _I.part == part.value)
+        asked = select(tables.item).where(ours).order_by(_I.case_hash)
         return [_case(row) for row in await self._connection.execute(asked)]
+
+    async def sizes(self, policy: PolicyName, through: int) -> tuple[int, int]:
+        """Count the cases of the gate part that a query asks: those that count for quality, and adversarial ones."""
+        ours = and_(self._asked(policy, through), _I.part == Part.GATE.value)
+        asked = select(_I.adversarial, func.count().label("cases")).where(ours).group_by(_I.adversarial)
+        counted = {row.adversarial: row.cases for row in await self._connection.execute(asked)}
+        return counted.get(False, 0), counted.get(True, 0)
+
+    async def added(self, policy: PolicyName, after: int, through: int) -> Mapping[str, int]:
+        """Count the cases that a query asks and that came after a version, by who imported them."""
+        ours = and_(self._asked(policy, through), _I.part == Part.GATE.value, _I.added_version > after)
+        came = and_(_V.tenant == _I.tenant, _V.policy == _I.policy, _V.version_number == _I.added_version)
+        asked = select(_V.actor, func.count().label("cases")).join(tables.item, came).where(ours).group_by(_V.actor)
+        return {row.actor: row.cases for row in await self._connection.execute(asked.order_by(_V.actor))}
 
     async def of(self, policy: PolicyName, case_hashes: Collection[str]) -> Sequence[HoldoutCase]:
         """Read cases by hash, also those that have left."""
@@ -68,10 +85,16 @@ class PostgresCases:
 
     async def held(self, policy: PolicyName) -> Sequence[Held]:
         """Read what a rotation needs to know of the cases in force."""
-        asked = select(_I.case_hash, _I.part, _I.add_time, _I.open_time).where(self._in_force(policy))
+        asked = select(_I.case_hash, _I.part, _I.add_time, _I.open_time, _I.near_time)
         return [
-            Held(case_hash=row.case_hash, part=row.part, add_time=row.add_time, is_opened=row.open_time is not None)
-            for row in await self._connection.execute(asked)
+            Held(
+                case_hash=row.case_hash,
+                part=row.part,
+                add_time=row.add_time,
+                is_opened=row.open_time is not None,
+                is_near=row.near_time is not None,
+            )
+            for row in await self._connection.execute(asked.where(self._in_force(policy)))
         ]
 
     async def kinds(self, policy: PolicyName) -> Mapping[tuple[str, Part, bool], int]:
@@ -97,6 +120,7 @@ class PostgresCases:
             "version": version.digest,
             "is_rotation": version.since == version.number > 1,
             "create_time": version.create_time,
+            "actor": version.actor,
             "stale_because": "",
         }
         await self._connection.execute(insert(tables.version).values(row))
@@ -115,7 +139,7 @@ class PostgresCases:
         return [frozenset(row.shingles) for row in await self._connection.execute(asked)]
 
     async def add_training(self, policy: PolicyName, texts: Mapping[str, frozenset[int]], at: datetime) -> int:
-        """Remember texts by hash; cases like them leave at the next rotation. Gives how many were new."""
+        """Remember texts by hash, and which cases are like them. Gives how many were new."""
         rows = [
             {"tenant": self._tenant, "policy": policy, "text_hash": text_hash, "shingles": sorted(words)}
             for text_hash, words in texts.items()
@@ -131,11 +155,20 @@ class PostgresCases:
             for row in await self._connection.execute(asked)
             if any(is_near(frozenset(row.shingles), texts[text_hash]) for text_hash in fresh)
         ]
-        await self.mark_opened(policy, like, at)
+        near = and_(self._ours(_I, policy), _I.case_hash.in_(like), _I.near_time.is_(None))
+        await self._connection.execute(update(tables.item).where(near).values(near_time=at))
         return len(fresh)
 
-    async def mark_opened(self, policy: PolicyName, case_hashes: Collection[str], at: datetime) -> None:
-        """Say that a person saw them."""
+    async def openers(self, policy: PolicyName, since: int) -> Collection[str]:
+        """Name who saw cases since a version was made."""
+        made = select(_V.create_time).where(self._ours(_V, policy), _V.version_number == since).scalar_subquery()
+        asked = select(_O.actor).where(self._ours(_O, policy), _O.open_time >= made)
+        return {row.actor for row in await self._connection.execute(asked)}
+
+    async def mark_opened(self, policy: PolicyName, case_hashes: Collection[str], at: datetime, by: str) -> None:
+        """Say that somebody saw them."""
+        row = {"tenant": self._tenant, "policy": policy, "actor": by, "open_time": at}
+        await self._connection.execute(upsert(tables.opening).values(row).on_conflict_do_nothing())
         seen = and_(self._ours(_I, policy), _I.case_hash.in_(case_hashes), _I.open_time.is_(None))
         await self._connection.execute(update(tables.item).where(seen).values(open_time=at))
 
@@ -157,6 +190,9 @@ class PostgresCases:
 
     def _in_force(self, policy: PolicyName) -> ColumnElement[bool]:
         return and_(self._ours(_I, policy), _I.removed_version.is_(None))
+
+    def _asked(self, policy: PolicyName, through: int) -> ColumnElement[bool]:
+        return and_(self._in_force(policy), _I.open_time.is_(None), _I.added_version <= through)
 
     def _row(self, policy: PolicyName, version: Version, case: HoldoutCase) -> dict[str, object]:
         return {

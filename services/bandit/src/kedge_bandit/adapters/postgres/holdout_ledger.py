@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
+from datetime import UTC
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, and_, insert, select, update
@@ -18,6 +18,9 @@ from kedge_bandit.application.holdout_ports import (
     KeptAnswer,
     LedgerRow,
 )
+from kedge_bandit.domain.candidate import digest
+from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.gate import AskedOf
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 _Q: Final = tables.query.c
@@ -97,13 +100,29 @@ class PostgresAnswerers:
         settings = dict(found.settings)
         return AnswererSettings(**(settings | {"kind": AnswererKind(settings["kind"])})), found.model_seen
 
-    async def put(self, policy: PolicyName, part: AnswererPart, settings: AnswererSettings, at: datetime) -> None:
-        """Replace the settings."""
-        changed = {"settings": asdict(settings), "change_time": at}
+    async def put(self, policy: PolicyName, part: AnswererPart, settings: AnswererSettings, change: Change) -> None:
+        """Replace the settings, and remember who did."""
+        changed = {"settings": asdict(settings), "change_time": change.at, "set_by": change.actor.name}
         row = changed | {"tenant": self._tenant, "policy": policy, "part": part.value, "model_seen": ""}
         stored = upsert(tables.answerer).values(row)
         await self._connection.execute(
             stored.on_conflict_do_update(index_elements=["tenant", "policy", "part"], set_=changed)
+        )
+
+    async def asked(self, policy: PolicyName) -> tuple[AskedOf, ...]:
+        """Say who is asked, by part, and who set that."""
+        ours = select(tables.answerer).where(_W.tenant == self._tenant, _W.policy == policy).order_by(_W.part)
+        return tuple(
+            AskedOf(
+                part=row.part,
+                kind=row.settings["kind"],
+                address=row.settings["address"],
+                model=row.settings["model"],
+                settings_hash=digest(dict(row.settings)),
+                set_by=row.set_by,
+                set_time=row.change_time.astimezone(UTC),
+            )
+            for row in await self._connection.execute(ours)
         )
 
     async def seen(self, policy: PolicyName, part: AnswererPart, model_id: str) -> None:

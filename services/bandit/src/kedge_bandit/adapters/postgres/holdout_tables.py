@@ -29,6 +29,7 @@ version = Table(
     _text("version"),
     Column("is_rotation", Boolean),
     _time("create_time"),
+    _text("actor"),
     _text("stale_because"),
     schema=SCHEMA,
 )
@@ -47,6 +48,16 @@ item = Table(
     _integer("added_version"),
     _integer("removed_version"),
     _time("add_time"),
+    _time("open_time"),
+    _time("near_time"),
+    schema=SCHEMA,
+)
+opening = Table(
+    "opening",
+    _metadata,
+    _text("tenant"),
+    _text("policy"),
+    _text("actor"),
     _time("open_time"),
     schema=SCHEMA,
 )
@@ -94,6 +105,7 @@ answerer = Table(
     Column("settings", JSONB),
     _text("model_seen"),
     _time("change_time"),
+    _text("set_by"),
     schema=SCHEMA,
 )
 secret = Table("secret", _metadata, _text("tenant"), Column("secret", LargeBinary), schema=SCHEMA)

@@ -72,6 +72,13 @@ class PostgresProposalNotes:
         found = [] if stored is None else _REPORTED.validate_json(orjson.dumps(stored))
         return found if _hash_of(found) == scores_hash else []
 
+    async def reporter(self, proposal: ProposalId, scores_hash: str) -> str:
+        """Say who sent the report of a hash first; empty where there is none."""
+        asked = select(_EVALUATION.actor).where(
+            _EVALUATION.proposal_id == proposal, _EVALUATION.scores_hash == scores_hash
+        )
+        return (await self._connection.execute(asked)).scalar_one_or_none() or ""
+
     async def put_windows(self, windows: Sequence[Window], event: AuditEvent) -> None:
         """Replace all windows."""
         await self._audit.append(event)
