@@ -124,9 +124,14 @@ def who(actor: str) -> str:
 
     >>> who("person:https://login.example#alice%20smith by service:console"), who("key:core-app"), who("kedge")
     ('alice smith', 'core-app', 'Kedge itself')
+    >>> who("key:bot made by person:kedge#alice")
+    'bot, made by alice'
     """
     if actor == "kedge":
         return "Kedge itself"
+    program, _, maker = actor.partition(" made by ")
+    if maker:
+        return f"{who(program)}, made by {who(maker)}"
     first = actor.partition(" by ")[0]
     if first.startswith("person:"):
         return unquote(first.rpartition("#")[2])
