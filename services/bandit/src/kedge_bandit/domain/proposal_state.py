@@ -26,7 +26,7 @@ class ProposalState(StrEnum):
 _S = ProposalState
 NEXT: Final[Mapping[ProposalState, frozenset[ProposalState]]] = {
     _S.SUBMITTED: frozenset({_S.GATE_RUNNING, _S.WITHDRAWN}),
-    _S.GATE_RUNNING: frozenset({_S.GATE_FAILED, _S.INCONCLUSIVE, _S.AWAITING_APPROVAL}),
+    _S.GATE_RUNNING: frozenset({_S.GATE_FAILED, _S.INCONCLUSIVE, _S.AWAITING_APPROVAL, _S.WITHDRAWN}),
     _S.INCONCLUSIVE: frozenset({_S.GATE_RUNNING, _S.WITHDRAWN}),
     _S.AWAITING_APPROVAL: frozenset({_S.APPROVED, _S.REJECTED, _S.EXPIRED, _S.WITHDRAWN, _S.VOIDED}),
     _S.APPROVED: frozenset({_S.SERVING, _S.VOIDED, _S.EXPIRED}),

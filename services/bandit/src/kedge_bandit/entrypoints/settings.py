@@ -38,7 +38,7 @@ class Settings(BaseSettings):
         gate_port: of the holdout's gRPC service, in the gate process; 0: there is no gate.
         gate_database_url: the gate's own login, `kedge_gate`; of the embedded database it is made.
         webhook_hosts: that webhooks may name, separated by commas; `*`: any. The demo profile adds this machine.
-        gate_hosts: beside this machine that answerers and judges may name, separated by commas; `*`: any.
+        gate_hosts: that answerers and judges may name, by commas; `*`: any. The demo profile adds this machine.
         metrics_port, worker_metrics_port, gate_metrics_port: of /metrics; 0 turns it off. The servers' are counted up
             like `port`.
         mode_override: a mode that can only restrict; also read from `data_dir/mode_override` every second.

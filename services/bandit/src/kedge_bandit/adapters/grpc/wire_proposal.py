@@ -13,7 +13,7 @@ from kedge_bandit.application.proposal_ports import Comment, Reported, StepTaken
 from kedge_bandit.domain.candidate import Candidate, ProposalKind
 from kedge_bandit.domain.dimension import Dimension
 from kedge_bandit.domain.errors import InvalidName, InvalidValue
-from kedge_bandit.domain.gate import Difference, GateResult
+from kedge_bandit.domain.gate import AskedOf, Difference, GateResult
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy, tenant_id, text_id
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy, PolicySpec
@@ -202,7 +202,13 @@ def result_message(result: GateResult, *, shows_all: bool) -> pb.GateResult:
         for one in result.slices
     )
     message.reasons.extend(result.reasons)
+    message.answerers.extend(_asked_message(one) for one in result.answerers)
     return message
+
+
+def _asked_message(asked: AskedOf) -> pb.AskedOf:
+    known = asdict(asked) | {"set_time": timestamp(asked.set_time)}
+    return pb.AskedOf(**known)
 
 
 def step_message(step: StepTaken) -> pb.ProposalStep:
