@@ -217,7 +217,7 @@ async def test_a_tenant_that_is_new_is_there_and_one_that_is_none_is_denied(scen
 
 async def test_a_policy_that_cannot_be_read_stops_no_other(scenes: Scenes, watched: Watched) -> None:
     one, other = await scenes(), await scenes()
-    one.sql("""UPDATE policy SET spec = '{"arms": "none"}'""")
+    one.sql("""UPDATE policy SET spec = '{"arms": []}'""")
     await watched.news()
     with pytest.raises(PolicyNotFound):
         watched.mode(one)

@@ -4,8 +4,8 @@ import grpc
 from sqlalchemy import text
 
 from kedge.bandit.v1 import (
+    experiment_service_pb2,
     policy_service_pb2,
-    proposal_service_pb2,
     tenant_service_pb2,
 )
 from tests.fixtures.administered import Administered, refusal, with_policy
@@ -13,10 +13,9 @@ from tests.fixtures.administered import Administered, refusal, with_policy
 
 async def test_an_rpc_whose_turn_comes_later_says_so(administered: Administered) -> None:
     it = administered
-    answer = await refusal(it.proposals.GetProposal(proposal_service_pb2.GetProposalRequest(), metadata=it.operator))
+    get = experiment_service_pb2.GetExperimentRequest()
+    answer = await refusal(it.experiments.GetExperiment(get, metadata=it.operator))
     assert answer == (grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED")
-    stream = it.proposals.WatchProposals(proposal_service_pb2.WatchProposalsRequest(), metadata=it.operator)
-    assert (await refusal(stream.read()))[1] == "UNIMPLEMENTED"
 
 
 async def test_no_key_opens_nothing_and_a_foreign_tenant_is_like_none(administered: Administered) -> None:
