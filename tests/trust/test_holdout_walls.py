@@ -87,7 +87,7 @@ def test_a_process_is_denied_every_holdout_table_with_its_own_connection_string(
     with psycopg.connect(url_of(walled, process), autocommit=True) as connection:
         assert connection.info.user == "kedge_service"
         names = tables(connection)
-        assert len(names) == 7
+        assert len(names) == 8
         found = {denied(connection, each.format(name)) for name in names for each in STATEMENTS}
         assert found == {"42501"}
         role = f"kedge_t_{TENANT}"
