@@ -16,7 +16,9 @@ from kedge.bandit.v1 import (
     holdout_service_pb2,
     policy_service_pb2,
     proposal_service_pb2,
+    ramp_service_pb2,
     tenant_service_pb2,
+    webhook_service_pb2,
 )
 from kedge_bandit.adapters.grpc.credentials import MAX_CACHED, Keyring
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS, check_declared
@@ -38,7 +40,9 @@ SERVED = [
         (holdout_service_pb2, "HoldoutService"),
         (policy_service_pb2, "PolicyService"),
         (proposal_service_pb2, "ProposalService"),
+        (ramp_service_pb2, "RampService"),
         (tenant_service_pb2, "TenantService"),
+        (webhook_service_pb2, "WebhookService"),
     )
 ]
 
