@@ -1,10 +1,12 @@
 """Make what a tenant has into the past: its rows are moved into a month that is over."""
 
+from functools import partial
 from typing import Any
 
 from psycopg import sql
+from psycopg.errors import LockNotAvailable
 
-from tests.fixtures.stack import Stack
+from tests.fixtures.stack import Stack, wait_for
 
 TIMES = {
     "decision": "decision_time",
@@ -19,15 +21,24 @@ TIMES = {
 def age(stack: Stack, tenant: str, *, days: int) -> None:
     """Move everything that is less than 60 days old so many days back; what was learned of it stays as it is."""
     schema = f"t_{tenant}"
+    for table in TIMES:
+        wait_for(partial(_has_month, stack, f"{schema}.{table}", days), f"a month of {table}")
     with stack.connect() as owner, owner.transaction():
         owner.execute(sql.SQL("SELECT 1 FROM {} FOR UPDATE").format(sql.Identifier(schema, "fold_state")))
         for table, column in TIMES.items():
-            owner.execute(
-                "SELECT control.ensure_partitions(%s::regclass, (now() - make_interval(days => %s))::date, 1)",
-                (f"{schema}.{table}", days),
-            )
             _move(owner, schema, table, column, days)
         _move(owner, schema, "decision_key", "decision_time", days)
+
+
+def _has_month(stack: Stack, table: str, days: int) -> bool:
+    """Ask for the partition of that time; False where a write held the table, as dividing waits half a second only."""
+    asked = "SELECT control.ensure_partitions(%s::regclass, (now() - make_interval(days => %s))::date, 1)"
+    try:
+        with stack.connect() as owner:
+            owner.execute(asked, (table, days))
+    except LockNotAvailable:
+        return False
+    return True
 
 
 def _move(owner: Any, schema: str, table: str, column: str, days: int) -> None:
