@@ -196,8 +196,7 @@ $(BROWSER_STAMP): tests/browser/package-lock.json
 	@if command -v npm >/dev/null; then \
 		cp tests/browser/package.json tests/browser/package-lock.json $(@D)/ && \
 		NODE_EXTRA_CA_CERTS=$${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt} \
-			npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null && touch $@ || \
-			echo "npm ci failed: what needs its packages will be skipped by name" >&2; \
+			npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null && touch $@; \
 	else \
 		echo "no npm: the browser tests will be skipped by name (make test-system-deps)"; \
 	fi

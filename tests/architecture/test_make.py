@@ -37,6 +37,4 @@ def test_documents_name_only_verbs_that_exist() -> None:
 
 def test_continuous_integration_runs_what_a_developer_runs() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    verbs = re.findall(r"^make ([a-z-]+)", script, re.MULTILINE)
-    assert verbs == ["test-system-deps", "test"]
-    assert script.rstrip().endswith("\nmake test")
+    assert script.rstrip().endswith("make test-system-deps\nmake test")
