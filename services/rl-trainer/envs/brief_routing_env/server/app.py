@@ -9,9 +9,9 @@ from openenv.core.env_server.http_server import create_app
 from brief_routing_env import rubric
 from brief_routing_env.ground import NAME, PORT, TASKS
 from brief_routing_env.models import BriefAction, BriefObservation, BriefState, GradeRequest
-from brief_routing_env.server.environment import BriefEnvironment
+from brief_routing_env.server.environment import SESSIONS, BriefEnvironment
 from brief_routing_env.server.messages import ObjectsOnly, answer_refusals
-from brief_routing_env.server.sessions import MOST, SESSIONS
+from brief_routing_env.server.sessions import MOST
 
 MAX_SESSIONS = 256
 

@@ -9,9 +9,9 @@ from openenv.core.env_server.http_server import create_app
 
 from call_audit_env.ground import NAME, PORT, TASKS
 from call_audit_env.models import AuditAction, AuditObservation, AuditState, GradeRequest
-from call_audit_env.server.environment import CallAuditEnvironment
+from call_audit_env.server.environment import SESSIONS, CallAuditEnvironment
 from call_audit_env.server.messages import ObjectsOnly, answer_refusals
-from call_audit_env.server.sessions import MOST, SESSIONS
+from call_audit_env.server.sessions import MOST
 
 MAX_SESSIONS = 256
 EVALUATOR = "KEDGE_ENV_EVALUATOR"

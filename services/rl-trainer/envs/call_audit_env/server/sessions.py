@@ -1,15 +1,19 @@
-"""Episodes by id, for callers without a socket: OpenEnv makes a new environment for every HTTP request."""
+"""Episodes by id, for callers without a socket: OpenEnv makes a new environment for every HTTP request.
+
+Every environment that has this file has it alike, because it installs alone: `tests/envs/test_shared_files.py`.
+"""
 
 from collections import OrderedDict
 from threading import Lock
+from typing import Generic, TypeVar
 
-from call_audit_env.episode import Episode
+Episode = TypeVar("Episode")
 
 MOST = 256
 """Episodes that are kept; the one that was touched least lately goes first, finished or not."""
 
 
-class Sessions:
+class Sessions(Generic[Episode]):
     """The episodes of a process that were begun under an id."""
 
     def __init__(self) -> None:
@@ -35,7 +39,3 @@ class Sessions:
         """Count what is kept."""
         with self._lock:
             return len(self._episodes)
-
-
-SESSIONS = Sessions()
-"""Of this process; a socket's own episode is kept by its socket alone."""

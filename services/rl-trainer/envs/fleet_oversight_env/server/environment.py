@@ -1,6 +1,5 @@
 """Fleet oversight as an OpenEnv environment: one instance a session."""
 
-import os
 from typing import Any
 from uuid import uuid4
 
@@ -10,20 +9,17 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from fleet_oversight_env.episode import Episode
 from fleet_oversight_env.ground import NAME, SPLITS, SUMMARY, TASKS, VERSION, start
 from fleet_oversight_env.models import FleetAction, FleetObservation, FleetState
+from fleet_oversight_env.server.messages import finite
+from fleet_oversight_env.server.splits import Splits
 
-HELD_OUT = "KEDGE_ENV_HELD_OUT"
-"""Set to 1 for a server that may also play the test split; a trainer's server is started without."""
 
-
-class FleetEnvironment(Environment):
+class FleetEnvironment(Splits, Environment):
     """One session. An episode ends with its last step; a reset begins another."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
     def __init__(self) -> None:
-        super().__init__()
-        held_out = os.environ.get(HELD_OUT) == "1"
-        self._splits = {name: seeds for name, seeds in SPLITS.items() if held_out or name != "test"}
+        super().__init__(SPLITS, TASKS)
         self._episode: Episode | None = None
         self._named: tuple[str | None, str | None] = (None, None)
 
@@ -41,33 +37,12 @@ class FleetEnvironment(Environment):
         Raises:
             ValueError: The task, split or seed is none that this server plays, or the id is no text.
         """
-        chosen = next(iter(TASKS)) if task is None else task
-        if not isinstance(chosen, str) or chosen not in TASKS:
-            raise ValueError(f"no task {chosen!r:.60}; there are {', '.join(TASKS)}")
+        chosen = self._task(task)
         if not isinstance(episode_id, str | None):
             raise ValueError("an episode_id is text")  # noqa: TRY004 - a sender's fault, as every other here
         self._episode = start(chosen, self._seed(seed, split, index))
         self._named = (episode_id or str(uuid4()), chosen)
         return self._observation({})
-
-    def _seed(self, seed: object, split: object, index: object) -> int:
-        if split is not None:
-            return self._of_split(split, 0 if index is None else index)
-        found = 0 if seed is None else seed
-        if not isinstance(found, int) or not any(found in seeds for seeds in self._splits.values()):
-            raise ValueError(f"seed {found!r:.60} is in no split of this server: {', '.join(self._splits)}")
-        return found
-
-    def _of_split(self, split: object, index: object) -> int:
-        seeds = self._seeds(split)
-        if not isinstance(index, int) or not 0 <= index < len(seeds):
-            raise ValueError(f"split {split} has seeds 0 to {len(seeds) - 1} by index, not {index!r:.60}")
-        return seeds[index]
-
-    def _seeds(self, split: object) -> range:
-        if not isinstance(split, str) or split not in self._splits:
-            raise ValueError(f"no split {split!r:.60} here; there are {', '.join(self._splits)}")
-        return self._splits[split]
 
     async def reset_async(self, **asked: Any) -> FleetObservation:
         """Do it on the event loop: it takes less than handing it to a thread."""
@@ -92,7 +67,7 @@ class FleetEnvironment(Environment):
             "signals": dict(turn.signals),
         }
         told |= {"veto": turn.veto} if turn.veto else {}
-        told |= {"grade": turn.grade, "metrics": self._episode.metrics()} if turn.terminated else {}
+        told |= {"grade": turn.grade, "metrics": finite(self._episode.metrics())} if turn.terminated else {}
         return self._observation(told, reward=turn.reward, done=turn.terminated)
 
     def _observation(
@@ -118,32 +93,3 @@ class FleetEnvironment(Environment):
     def get_metadata(self) -> EnvironmentMetadata:
         """Name the environment and its version."""
         return EnvironmentMetadata(name=NAME, description=SUMMARY, version=VERSION)
-
-    def list_splits(self) -> list[str]:
-        """List the splits that this server plays."""
-        return list(self._splits)
-
-    def num_tasks(self, split: str) -> int:
-        """Count the seeds of a split.
-
-        Raises:
-            ValueError: The server does not play that split.
-        """
-        return len(self._seeds(split))
-
-    def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """List the first hundred; the others are theirs by index."""
-        return [self.get_task(split, index) for index in range(min(100, self.num_tasks(split)))]
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Give one seed of a split.
-
-        Raises:
-            ValueError: This server does not play that split, or the split has no such index.
-        """
-        return {"id": f"{split}-{index}", "index": index, "seed": self._of_split(split, index), "tasks": list(TASKS)}
-
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        """Give a slice of a split, a thousand at most."""
-        chosen = range(*slice(start, stop).indices(self.num_tasks(split)))[:1000]
-        return [self.get_task(split, index) for index in chosen]

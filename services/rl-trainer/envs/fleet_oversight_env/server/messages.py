@@ -2,9 +2,12 @@
 
 It answers text that is no JSON, but ends a session on JSON that is no object, and on nesting too deep to read; neither
 reaches it from here. Over plain HTTP a value that the environment refuses would be an error of the server.
+
+Every environment that has this file has it alike, because it installs alone: `tests/envs/test_shared_files.py`.
 """
 
 import json
+from collections.abc import Mapping
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +26,7 @@ class ObjectsOnly:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a connection on, its messages checked."""
+        """Hand everything on, with what comes in over a socket checked."""
         if scope["type"] != "websocket":
             await self._app(scope, receive, send)
             return
@@ -60,3 +63,8 @@ async def _refusal(_: Request, failure: Exception) -> Response:
     if isinstance(found, list):
         found = [{"type": one["type"], "loc": one["loc"], "msg": one["msg"]} for one in found]
     return Response(json.dumps({"detail": found}), status, headers, media_type="application/json")
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Leave out what was not measured: JSON has no NaN."""
+    return {name: value for name, value in metrics.items() if value == value}

@@ -9,9 +9,9 @@ from openenv.core.env_server.http_server import create_app
 from relocation_env import rubric
 from relocation_env.ground import NAME, PORT, TASKS
 from relocation_env.models import GradeRequest, RelocationAction, RelocationObservation, RelocationState
-from relocation_env.server.environment import RelocationEnvironment
+from relocation_env.server.environment import SESSIONS, RelocationEnvironment
 from relocation_env.server.messages import ObjectsOnly, answer_refusals
-from relocation_env.server.sessions import MOST, SESSIONS
+from relocation_env.server.sessions import MOST
 
 MAX_SESSIONS = 256
 
