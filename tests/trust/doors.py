@@ -23,7 +23,7 @@ from kedge.bandit.v1 import (
     tenant_service_pb2_grpc,
 )
 from kedge_bandit.adapters.grpc.status import reason_of
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
 from kedge_bandit.entrypoints.doors import bind_grpc
 from kedge_bandit.entrypoints.server import make_server

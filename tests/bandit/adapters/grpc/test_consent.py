@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from kedge.bandit.v1 import policy_pb2, proposal_pb2
 from kedge.bandit.v1 import policy_service_pb2 as policies_pb
 from kedge.bandit.v1 import proposal_service_pb2 as pb
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import proposal_tables, tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers, role_of, schema_of
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.change import Change
@@ -93,8 +93,8 @@ async def test_the_tenants_own_role_can_forge_neither_consent_nor_what_was_propo
         async with play.it.engine.connect() as connection, connection.begin():
             await connection.execution_options(schema_translate_map={tables.TENANT: schema_of(tenant)})
             await connection.exec_driver_sql(f"SET LOCAL ROLE {role_of(tenant)}")
-            place = tables.proposal.c.proposal_id == id_of(proposal)
-            await connection.execute(update(tables.proposal).where(place).values(forged))
+            place = proposal_tables.proposal.c.proposal_id == id_of(proposal)
+            await connection.execute(update(proposal_tables.proposal).where(place).values(forged))
 
     with pytest.raises(DBAPIError) as refused:
         await write()

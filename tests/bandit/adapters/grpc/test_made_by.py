@@ -5,7 +5,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from kedge.bandit.v1 import governance_service_pb2, proposal_pb2, ramp_service_pb2, tenant_service_pb2
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.domain.audit import KEDGE
 from kedge_bandit.domain.change import Change

@@ -12,7 +12,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.application.attend_proposals import AttendProposals
 from kedge_bandit.domain.errors import KedgeError, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from kedge_bandit.adapters.embedded.supervisor import EmbeddedPostgres
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
 from kedge_bandit.entrypoints.policy_file import first_line
 from kedge_bandit.entrypoints.profile import can_read_holdout

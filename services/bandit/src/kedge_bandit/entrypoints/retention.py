@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.retention import PostgresRetention
 from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.application.retain import Retain

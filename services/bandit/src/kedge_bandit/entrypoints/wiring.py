@@ -22,7 +22,7 @@ from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.permissions import PACKAGE
 from kedge_bandit.adapters.identity.proof import KeptKeys
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from kedge_bandit.adapters.flags.watch import FlagWatch
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.worker_ledger import WorkerLedgers
 from kedge_bandit.adapters.webhook_post import new_client

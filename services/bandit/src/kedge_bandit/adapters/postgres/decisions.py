@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.application.ports import EpisodeRecord, LoggedDecision
 from kedge_bandit.domain.context import Context
 from kedge_bandit.domain.decision import Decision, Reason, SetAside
@@ -20,33 +20,33 @@ _PAGE = 2_000
 
 # The newest evidence of an episode tells its verdict; the episode row alone tells its state.
 _EPISODE = (
-    select(tables.episode, tables.evidence)
+    select(learning_tables.episode, learning_tables.evidence)
     .select_from(
-        tables.episode.outerjoin(
-            tables.evidence,
+        learning_tables.episode.outerjoin(
+            learning_tables.evidence,
             and_(
-                tables.evidence.c.policy == tables.episode.c.policy,
-                tables.evidence.c.episode_id == tables.episode.c.episode_id,
-                tables.evidence.c.evidence_sequence == tables.episode.c.evidence_sequence,
+                learning_tables.evidence.c.policy == learning_tables.episode.c.policy,
+                learning_tables.evidence.c.episode_id == learning_tables.episode.c.episode_id,
+                learning_tables.evidence.c.evidence_sequence == learning_tables.episode.c.evidence_sequence,
             ),
         )
     )
     .with_only_columns(
-        tables.episode.c.policy,
-        tables.episode.c.episode_id,
-        tables.episode.c.decision_id,
-        tables.episode.c.state,
-        tables.episode.c.quarantined,
-        tables.episode.c.reward_version,
-        tables.episode.c.evidence_sequence,
-        tables.evidence.c.reward,
-        tables.evidence.c.weight,
-        tables.evidence.c.weight_reason,
-        tables.evidence.c.vetoed,
-        tables.evidence.c.verdict,
-        tables.evidence.c.settle_time,
-        tables.evidence.c.policy_time,
-        tables.evidence.c.bucket,
+        learning_tables.episode.c.policy,
+        learning_tables.episode.c.episode_id,
+        learning_tables.episode.c.decision_id,
+        learning_tables.episode.c.state,
+        learning_tables.episode.c.quarantined,
+        learning_tables.episode.c.reward_version,
+        learning_tables.episode.c.evidence_sequence,
+        learning_tables.evidence.c.reward,
+        learning_tables.evidence.c.weight,
+        learning_tables.evidence.c.weight_reason,
+        learning_tables.evidence.c.vetoed,
+        learning_tables.evidence.c.verdict,
+        learning_tables.evidence.c.settle_time,
+        learning_tables.evidence.c.policy_time,
+        learning_tables.evidence.c.bucket,
     )
 )
 
@@ -89,19 +89,19 @@ class PostgresDecisions:
 
     async def allocation(self, policy: PolicyName, version: int) -> Allocation:
         """Read one published allocation."""
-        row = tables.allocation.c
-        statement = select(tables.allocation).where(row.policy == policy, row.allocation_version == version)
+        row = learning_tables.allocation.c
+        statement = select(learning_tables.allocation).where(row.policy == policy, row.allocation_version == version)
         return allocation_of((await self._connection.execute(statement)).one())
 
     async def published(self, policy: PolicyName, versions: Collection[int]) -> Sequence[Allocation]:
         """Read those of these allocations that exist."""
-        row = tables.allocation.c
-        wanted = select(tables.allocation).where(row.policy == policy, row.allocation_version.in_(versions))
+        row = learning_tables.allocation.c
+        wanted = select(learning_tables.allocation).where(row.policy == policy, row.allocation_version.in_(versions))
         return [allocation_of(found) for found in await self._connection.execute(wanted)]
 
     async def replaced_time(self, allocation: Allocation, bucket: str) -> datetime | None:
         """Read when another allocation took its place in a bucket; None while none has."""
-        row = tables.allocation.c
+        row = learning_tables.allocation.c
         is_cold = allocation.bucket == COLD != bucket
         times = []
         places = {bucket: 0 if is_cold else allocation.version, allocation.bucket: allocation.version}
@@ -117,7 +117,7 @@ class PostgresDecisions:
 
     async def episode(self, policy: PolicyName, episode_id: EpisodeId) -> EpisodeRecord:
         """Read an episode."""
-        row = tables.episode.c
+        row = learning_tables.episode.c
         found = (
             await self._connection.execute(_EPISODE.where(row.policy == policy, row.episode_id == episode_id))
         ).one_or_none()
@@ -151,17 +151,17 @@ class PostgresDecisions:
             last = page[-1].decision_id
 
     async def _episodes(self, policy: PolicyName, ids: Sequence[EpisodeId]) -> dict[EpisodeId, EpisodeRecord]:
-        row = tables.episode.c
+        row = learning_tables.episode.c
         statement = _EPISODE.where(row.policy == policy, row.episode_id.in_(ids))
         return {EpisodeId(found.episode_id): _episode(found) for found in await self._connection.execute(statement)}
 
     async def allocations(self, policy: PolicyName) -> AsyncIterator[Allocation]:
         """Read every published allocation of a policy in order of version."""
-        row = tables.allocation.c
+        row = learning_tables.allocation.c
         last = 0
         while True:
             statement = (
-                select(tables.allocation)
+                select(learning_tables.allocation)
                 .where(row.policy == policy, row.allocation_version > last)
                 .order_by(row.allocation_version)
                 .limit(_PAGE)

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, func, insert, select, u
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables, tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.learned_state import read_learned_state
 from kedge_bandit.application.administration_ports import LearnedState, WriteId
@@ -31,7 +31,7 @@ _TICK: Final = timedelta(microseconds=1)
 _POLICY = tables.policy.c
 _VERSION = tables.policy_version.c
 _MODE = tables.mode_change.c
-_GLOBAL_MODE = tables.global_mode_change.c
+_GLOBAL_MODE = control_tables.global_mode_change.c
 _KEY = tables.idempotency_key.c
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables, tables
 from kedge_bandit.adapters.postgres.holdout_cases import PostgresCases
 from kedge_bandit.adapters.postgres.holdout_ledger import PostgresAnswerers, PostgresPeekLedger
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, schema_of
@@ -19,7 +19,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 _D: Final = tables.decision.c
 _K: Final = tables.decision_key.c
-_OPEN: Final = tables.proposal_open.c
+_OPEN: Final = control_tables.proposal_open.c
 _PAGE: Final = 2_000
 """Episodes that are looked through at once for reserved ones, of which one in twenty is."""
 
@@ -82,7 +82,7 @@ class PostgresHoldouts:
             StoreUnavailable: the database cannot be reached.
         """
         async with transaction(self._engine) as connection:
-            known = select(tables.control_tenant.c.name).where(tables.control_tenant.c.name == tenant)
+            known = select(control_tables.control_tenant.c.name).where(control_tables.control_tenant.c.name == tenant)
             if (await connection.execute(known)).one_or_none() is None:
                 raise TenantDenied
             await connection.execution_options(schema_translate_map={tables.TENANT: schema_of(tenant)})
@@ -92,7 +92,7 @@ class PostgresHoldouts:
     async def all(self) -> Sequence[tuple[TenantId, PolicyName]]:
         """Name every policy that has a holdout; one short transaction a tenant."""
         async with transaction(self._engine) as connection:
-            names = [row.name for row in await connection.execute(select(tables.control_tenant.c.name))]
+            names = [row.name for row in await connection.execute(select(control_tables.control_tenant.c.name))]
         found: list[tuple[TenantId, PolicyName]] = []
         for name in names:
             async with self.open(TenantId(name)) as record:

@@ -1,120 +1,108 @@
 """Describe the holdout's tables, which only the gate's login can reach."""
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Double, Integer, LargeBinary, MetaData, Table, Text
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy import MetaData, Table
+
+from kedge_bandit.adapters.postgres.columns import bigs, flag, integer, json, raw, real, string, time
 
 SCHEMA = "holdout"
 
 _metadata = MetaData()
 
-
-def _text(name: str) -> Column[str]:
-    return Column(name, Text)
-
-
-def _integer(name: str) -> Column[int]:
-    return Column(name, Integer)
-
-
-def _time(name: str) -> Column[object]:
-    return Column(name, DateTime(timezone=True))
-
-
 version = Table(
     "version",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _integer("version_number"),
-    _text("version"),
-    Column("is_rotation", Boolean),
-    _time("create_time"),
-    _text("actor"),
-    _text("stale_because"),
+    string("tenant"),
+    string("policy"),
+    integer("version_number"),
+    string("version"),
+    flag("is_rotation"),
+    time("create_time"),
+    string("actor"),
+    string("stale_because"),
     schema=SCHEMA,
 )
 item = Table(
     "item",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _text("case_hash"),
-    _text("case_id"),
-    _text("part"),
-    _text("kind"),
-    Column("adversarial", Boolean),
-    Column("content", JSONB),
-    Column("shingles", ARRAY(BigInteger)),
-    _integer("added_version"),
-    _integer("removed_version"),
-    _time("add_time"),
-    _time("open_time"),
-    _time("near_time"),
+    string("tenant"),
+    string("policy"),
+    string("case_hash"),
+    string("case_id"),
+    string("part"),
+    string("kind"),
+    flag("adversarial"),
+    json("content"),
+    bigs("shingles"),
+    integer("added_version"),
+    integer("removed_version"),
+    time("add_time"),
+    time("open_time"),
+    time("near_time"),
     schema=SCHEMA,
 )
 opening = Table(
     "opening",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _text("actor"),
-    _time("open_time"),
+    string("tenant"),
+    string("policy"),
+    string("actor"),
+    time("open_time"),
     schema=SCHEMA,
 )
 query = Table(
     "query",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _integer("version_number"),
-    _integer("query"),
-    _text("proposal"),
-    Column("alpha", Double),
-    _time("open_time"),
-    _time("lease_until"),
-    _integer("done"),
-    _integer("total"),
-    _time("close_time"),
-    _text("verdict"),
-    Column("discordance", Double),
+    string("tenant"),
+    string("policy"),
+    integer("version_number"),
+    integer("query"),
+    string("proposal"),
+    real("alpha"),
+    time("open_time"),
+    time("lease_until"),
+    integer("done"),
+    integer("total"),
+    time("close_time"),
+    string("verdict"),
+    real("discordance"),
     schema=SCHEMA,
 )
 answer = Table(
     "answer",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _integer("version_number"),
-    _integer("query"),
-    _text("case_hash"),
-    _text("side"),
-    _text("output"),
-    Column("score", Double),
-    Column("vetoed", Boolean),
-    Column("cost_usd", Double),
-    Column("latency_ms", Double),
-    _text("model_id"),
+    string("tenant"),
+    string("policy"),
+    integer("version_number"),
+    integer("query"),
+    string("case_hash"),
+    string("side"),
+    string("output"),
+    real("score"),
+    flag("vetoed"),
+    real("cost_usd"),
+    real("latency_ms"),
+    string("model_id"),
     schema=SCHEMA,
 )
 answerer = Table(
     "answerer",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _text("part"),
-    Column("settings", JSONB),
-    _text("model_seen"),
-    _time("change_time"),
-    _text("set_by"),
+    string("tenant"),
+    string("policy"),
+    string("part"),
+    json("settings"),
+    string("model_seen"),
+    time("change_time"),
+    string("set_by"),
     schema=SCHEMA,
 )
-secret = Table("secret", _metadata, _text("tenant"), Column("secret", LargeBinary), schema=SCHEMA)
+secret = Table("secret", _metadata, string("tenant"), raw("secret"), schema=SCHEMA)
 training_text = Table(
     "training_text",
     _metadata,
-    _text("tenant"),
-    _text("policy"),
-    _text("text_hash"),
-    Column("shingles", ARRAY(BigInteger)),
+    string("tenant"),
+    string("policy"),
+    string("text_hash"),
+    bigs("shingles"),
     schema=SCHEMA,
 )

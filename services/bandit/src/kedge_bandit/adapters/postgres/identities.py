@@ -7,7 +7,7 @@ from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.identity_rows import binding_of, maker_columns, stored_key
 from kedge_bandit.adapters.postgres.tenants import enter, transaction
 from kedge_bandit.application.administration_ports import WriteId

@@ -7,7 +7,7 @@ from sqlalchemy import Integer, Row, Select, Text, column, func, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.application.verify_isolation import Attempts, Fault, Places
 
 _NAMESPACE = table("pg_namespace", column("nspname", Text), schema="pg_catalog").c.nspname

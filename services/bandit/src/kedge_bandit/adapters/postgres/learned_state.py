@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.adapters.postgres.learning_rows import usage_of
 from kedge_bandit.application.administration_ports import ActionTotals, CellSums, LearnedState
 from kedge_bandit.domain.decision import Reason
@@ -28,8 +28,8 @@ _RAW: Final = (
 async def read_learned_state(connection: AsyncConnection, name: PolicyName, *, with_cells: bool) -> LearnedState:
     """Read actions, cells, counts, holds and backlog of a policy of the open ledger."""
     reads = _Reads(connection, name)
-    state = tables.policy_state.c
-    found = (await connection.execute(select(tables.policy_state).where(state.policy == name))).one_or_none()
+    state = learning_tables.policy_state.c
+    found = (await connection.execute(select(learning_tables.policy_state).where(state.policy == name))).one_or_none()
     usage = None if found is None else usage_of(found.usage)
     backlog, backlog_age = await reads.backlog()
     return LearnedState(
@@ -56,9 +56,9 @@ class _Reads:
         self._name = name
 
     async def actions(self) -> tuple[ActionTotals, ...]:
-        row = tables.action_state.c
+        row = learning_tables.action_state.c
         rows = await self._connection.execute(
-            select(tables.action_state).where(row.policy == self._name).order_by(row.action)
+            select(learning_tables.action_state).where(row.policy == self._name).order_by(row.action)
         )
         return tuple(
             ActionTotals(
@@ -74,9 +74,9 @@ class _Reads:
         )
 
     async def cells(self) -> tuple[CellSums, ...]:
-        row = tables.cell.c
+        row = learning_tables.cell.c
         rows = await self._connection.execute(
-            select(tables.cell).where(row.policy == self._name).order_by(row.bucket, row.action)
+            select(learning_tables.cell).where(row.policy == self._name).order_by(row.bucket, row.action)
         )
         return tuple(
             CellSums(bucket=found.bucket, action_key=found.action, n=found.n, s=found.s, s2=found.s2, as_of=found.as_of)
@@ -85,24 +85,26 @@ class _Reads:
 
     async def counts(self) -> dict[str, int]:
         """Read the policy's counts, and those of the tenant as a whole, which stand under no policy."""
-        row = tables.episode_count.c
+        row = learning_tables.episode_count.c
         rows = await self._connection.execute(select(row.name, row.count).where(row.policy.in_((self._name, ""))))
         return dict(sorted((name, count) for name, count in rows))
 
     async def newest_publish_time(self) -> Any:
-        row = tables.bucket_state.c
+        row = learning_tables.bucket_state.c
         return await self._one(select(func.max(row.publish_time)).where(row.policy == self._name))
 
     async def buckets(self) -> int:
-        row = tables.bucket_state.c
+        row = learning_tables.bucket_state.c
         named = (
-            select(func.count()).select_from(tables.bucket_state).where(row.policy == self._name, row.bucket != COLD)
+            select(func.count())
+            .select_from(learning_tables.bucket_state)
+            .where(row.policy == self._name, row.bucket != COLD)
         )
         return int(await self._one(named))
 
     async def backlog(self) -> tuple[int, timedelta]:
         """Count raw rows that no fold has reached, also those of a running transaction; with the oldest's age."""
-        folded = select(tables.fold_state.c.x).scalar_subquery()
+        folded = select(learning_tables.fold_state.c.x).scalar_subquery()
         total, ages = 0, [timedelta()]
         for table, time in _RAW:
             waiting = select(func.count(), func.now(), func.min(time)).where(table.c.x >= folded)

@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ClauseElement
 from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
 from kedge_bandit.adapters.postgres import learning_save as saves
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables as tables
 from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
 from kedge_bandit.adapters.postgres.learning_pass import LOCK, LOCK_WAITING, READ, TOUCH, Read, fresh_rows_of
 from kedge_bandit.adapters.postgres.log_rows import read_log, read_snapshot

@@ -17,7 +17,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 
 from kedge_bandit.adapters.postgres import learning_reads as reads
 from kedge_bandit.adapters.postgres import learning_rows as rows
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA, Text, sql_of, text
 from kedge_bandit.application.learning_port import FoldPoint, FreshRows
 from kedge_bandit.domain.identifiers import PolicyName
@@ -37,7 +37,7 @@ _keys, _files = (
     table(name, column("policy", SqlText), column("episode_id", SqlText), column("evidence_sequence"))
     for name in ("keys", "files")
 )
-_key, _decision, _episode = tables.decision_key.c, tables.decision.c, tables.episode.c
+_key, _decision, _episode = tables.decision_key.c, tables.decision.c, learning_tables.episode.c
 
 
 def _one(wanted: Select[Any], name: str) -> LateralFromClause:
@@ -49,7 +49,8 @@ def _one(wanted: Select[Any], name: str) -> LateralFromClause:
 
 
 _file = _one(
-    select(tables.episode).where(_episode.policy == _keys.c.policy, _episode.episode_id == _keys.c.episode_id), "file"
+    select(learning_tables.episode).where(_episode.policy == _keys.c.policy, _episode.episode_id == _keys.c.episode_id),
+    "file",
 )
 _FILES = select(_file).select_from(_keys).join(_file, true())
 _has_file = exists().where(_files.c.policy == _keys.c.policy, _files.c.episode_id == _keys.c.episode_id)
@@ -66,7 +67,10 @@ _made = _one(
     "made",
 )
 _CHOSEN = select(_made).select_from(_keys).join(_named, true()).join(_made, true()).where(~_has_file)
-_entry = _one(select(tables.evidence).where(tables.evidence.c.evidence_sequence == _files.c.evidence_sequence), "entry")
+_entry = _one(
+    select(learning_tables.evidence).where(learning_tables.evidence.c.evidence_sequence == _files.c.evidence_sequence),
+    "entry",
+)
 _ENTRIES = (
     select(_entry).select_from(_files).join(_entry, true()).where(_files.c.evidence_sequence > literal_column("0"))
 )

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import UUID
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA
 
 GROWTH: Final = 0.02
@@ -37,7 +37,12 @@ _ids = bindparam("ids", type_=ARRAY(UUID(as_uuid=False)))
 _sequences = bindparam("sequences", type_=ARRAY(BigInteger))
 _policy = bindparam("policy", type_=Text)
 
-_decision, _key, _episode, _entry = tables.decision.c, tables.decision_key.c, tables.episode.c, tables.evidence.c
+_decision, _key, _episode, _entry = (
+    tables.decision.c,
+    tables.decision_key.c,
+    learning_tables.episode.c,
+    learning_tables.evidence.c,
+)
 
 # Any number of episodes is two parameters, read as rows (policy, episode_id).
 _wanted: TableValuedAlias = (
@@ -90,18 +95,20 @@ CHOSEN: Final = (
         and_(_decision.decision_id == _key.decision_id, _decision.decision_time == _key.decision_time),
     )
 )
-FILES: Final = select(tables.episode).join(
+FILES: Final = select(learning_tables.episode).join(
     _wanted, and_(_episode.policy == _wanted.c.policy, _episode.episode_id == _wanted.c.episode_id)
 )
-DUE_FILES: Final = select(tables.episode).where(_episode.due_time <= _now).order_by(_episode.due_time).limit(_limit)
+DUE_FILES: Final = (
+    select(learning_tables.episode).where(_episode.due_time <= _now).order_by(_episode.due_time).limit(_limit)
+)
 QUARANTINED_FILES: Final = (
-    select(tables.episode)
+    select(learning_tables.episode)
     .where(_episode.quarantined, _episode.policy == _policy)
     .order_by(_episode.open_time)
     .limit(_limit)
 )
 SETTLED_FILES: Final = (
-    select(tables.episode)
+    select(learning_tables.episode)
     .where(
         _episode.policy == _policy,
         _episode.state == func.any(bindparam("states", ["SETTLED", "VETOED", "UNSCORED"], type_=ARRAY(Text))),
@@ -118,9 +125,11 @@ EPISODES_OF: Final = select(_decision.decision_id, _decision.policy, _decision.e
     _decision.decision_id == func.any(_ids)
 )
 TAKE_UNMATCHED: Final = (
-    delete(tables.unmatched).where(tables.unmatched.c.decision_id == func.any(_ids)).returning(*tables.unmatched.c)
+    delete(learning_tables.unmatched)
+    .where(learning_tables.unmatched.c.decision_id == func.any(_ids))
+    .returning(*learning_tables.unmatched.c)
 )
-ENTRIES: Final = select(tables.evidence).where(_entry.evidence_sequence == func.any(_sequences))
+ENTRIES: Final = select(learning_tables.evidence).where(_entry.evidence_sequence == func.any(_sequences))
 LOG: Final = (
     select(
         _entry.evidence_sequence,
@@ -142,11 +151,11 @@ LOG: Final = (
     .order_by(_entry.evidence_sequence)
 )
 
-SEAL: Final = select(tables.evidence_seal).where(tables.evidence_seal.c.policy == _policy)
+SEAL: Final = select(learning_tables.evidence_seal).where(learning_tables.evidence_seal.c.policy == _policy)
 SNAPSHOT: Final = (
-    select(tables.evidence_snapshot)
-    .where(tables.evidence_snapshot.c.policy == _policy)
-    .order_by(tables.evidence_snapshot.c.part)
+    select(learning_tables.evidence_snapshot)
+    .where(learning_tables.evidence_snapshot.c.policy == _policy)
+    .order_by(learning_tables.evidence_snapshot.c.part)
 )
 
 SAMPLE: Final = select(_decision.decision_id).where(_decision.policy == _policy).order_by(func.random()).limit(_limit)
@@ -155,15 +164,15 @@ STATES: Final = (
     .where(_episode.policy == _policy, _episode.logged)
     .group_by(_episode.state)
 )
-COUNTS: Final = select(tables.episode_count.c.name, tables.episode_count.c["count"].label("number")).where(
-    tables.episode_count.c.policy == _policy
-)
+COUNTS: Final = select(
+    learning_tables.episode_count.c.name, learning_tables.episode_count.c["count"].label("number")
+).where(learning_tables.episode_count.c.policy == _policy)
 LOGGED: Final = select(func.count(tables.episode_event.c.episode_id.distinct()).label("number")).where(
     tables.episode_event.c.policy == _policy,
     tables.episode_event.c.kind == "LOG",
     or_(
-        tables.episode_event.c.x < select(tables.fold_state.c.x).scalar_subquery(),
-        tables.episode_event.c.receive_time <= select(tables.fold_state.c.counted_before).scalar_subquery(),
+        tables.episode_event.c.x < select(learning_tables.fold_state.c.x).scalar_subquery(),
+        tables.episode_event.c.receive_time <= select(learning_tables.fold_state.c.counted_before).scalar_subquery(),
     ),
 )
 
@@ -175,8 +184,12 @@ def learned(table: Table) -> Select[Any]:
 
 def heads() -> Select[Any]:
     """Read every policy's version, and whether something other than a raw row asks for a look at it."""
-    policy, kept = tables.policy.c, tables.policy_state.c
-    bucket, action, release = tables.bucket_state.c, tables.action_state.c, tables.quarantine_release.c
+    policy, kept = tables.policy.c, learning_tables.policy_state.c
+    bucket, action, release = (
+        learning_tables.bucket_state.c,
+        learning_tables.action_state.c,
+        tables.quarantine_release.c,
+    )
     stale = or_(kept.policy.is_(None), kept.policy_version < policy.policy_version, kept.resettle_time.is_not(None))
     reopens = and_(kept.closed == "CAP", func.coalesce(kept.capped_until, func.now()) <= func.clock_timestamp())
     grown = exists().where(bucket.policy == policy.policy, bucket.fresh >= func.greatest(1.0, GROWTH * bucket.n))
@@ -184,17 +197,17 @@ def heads() -> Select[Any]:
     released = exists().where(release.policy == policy.policy, ~release.done)
     return select(
         policy.policy, policy.policy_version, or_(stale, reopens, grown, excluded, released).label("wants_attention")
-    ).outerjoin_from(tables.policy, tables.policy_state, kept.policy == policy.policy)
+    ).outerjoin_from(tables.policy, learning_tables.policy_state, kept.policy == policy.policy)
 
 
 HEADS: Final = heads()
-CELLS: Final = learned(tables.cell)
-ACTIONS: Final = learned(tables.action_state)
-BUCKETS: Final = learned(tables.bucket_state)
-POLICIES: Final = learned(tables.policy_state)
+CELLS: Final = learned(learning_tables.cell)
+ACTIONS: Final = learned(learning_tables.action_state)
+BUCKETS: Final = learned(learning_tables.bucket_state)
+POLICIES: Final = learned(learning_tables.policy_state)
 RELEASES: Final = learned(tables.quarantine_release).order_by(tables.quarantine_release.c.release_id)
-CHANGES: Final = learned(tables.known_change).order_by(tables.known_change.c.evidence_sequence)
-MODELS: Final = learned(tables.model_seen)
+CHANGES: Final = learned(learning_tables.known_change).order_by(learning_tables.known_change.c.evidence_sequence)
+MODELS: Final = learned(learning_tables.model_seen)
 
 
 _cluster = func.pg_control_system().table_valued("system_identifier").c.system_identifier
@@ -202,14 +215,14 @@ XMIN: Final = cast(cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text)
 _attention = HEADS.subquery("head")
 _releases = select(func.count()).select_from(tables.quarantine_release).scalar_subquery()
 POINT: Final = select(
-    tables.fold_state.c.x,
-    tables.fold_state.c.evidence_sequence,
-    tables.fold_state.c.system_identifier,
-    tables.fold_state.c.counted_before,
+    learning_tables.fold_state.c.x,
+    learning_tables.fold_state.c.evidence_sequence,
+    learning_tables.fold_state.c.system_identifier,
+    learning_tables.fold_state.c.counted_before,
     XMIN.label("high"),
     func.clock_timestamp(type_=DateTime(timezone=True)).label("now"),
     cast(select(_cluster).scalar_subquery(), Text).label("cluster"),
-    exists(select(tables.unmatched.c.key)).label("has_unmatched"),
+    exists(select(learning_tables.unmatched.c.key)).label("has_unmatched"),
     select(tables.audit_head.c.audit_sequence).scalar_subquery().label("audit_sequence"),
     select(func.json_agg(_attention.table_valued())).scalar_subquery().label("heads"),
     # What the record can be told by, and what the modes can: rows of both other tables are only ever added.

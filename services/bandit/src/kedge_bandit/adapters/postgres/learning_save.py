@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.sql.dml import ReturningInsert
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables as tables
 from kedge_bandit.adapters.postgres.learning_rows import as_json, entry_values, file_values, waiting_values
 from kedge_bandit.adapters.postgres.tenant_sql import SCHEMA, Text, text, text_of
 from kedge_bandit.application.learned import ActionRecord, BucketRecord, Changes, PolicyRecord

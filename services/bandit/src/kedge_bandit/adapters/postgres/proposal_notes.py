@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import proposal_tables as tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.application.proposal_ports import Comment, Reported, Window
 from kedge_bandit.domain.audit import AuditEvent

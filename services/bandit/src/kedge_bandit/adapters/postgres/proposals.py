@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, proposal_tables, tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.decisions import allocation_of
 from kedge_bandit.adapters.postgres.proposal_rows import FIXED, proposal_of, row_of
@@ -21,10 +21,10 @@ from kedge_bandit.domain.proposal_errors import ProposalChanged, ProposalNotFoun
 from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.published import Allocation
 
-_P: Final = tables.proposal.c
-_STEP: Final = tables.proposal_step.c
-_OBJECTION: Final = tables.proposal_objection.c
-_HOLDOUT: Final = tables.holdout_in_force.c
+_P: Final = proposal_tables.proposal.c
+_STEP: Final = proposal_tables.proposal_step.c
+_OBJECTION: Final = proposal_tables.proposal_objection.c
+_HOLDOUT: Final = proposal_tables.holdout_in_force.c
 
 
 class PostgresProposals:
@@ -96,7 +96,7 @@ class PostgresProposals:
             "because": event.because,
             "step_time": event.time,
         }
-        await self._connection.execute(insert(tables.proposal_step).values(step))
+        await self._connection.execute(insert(proposal_tables.proposal_step).values(step))
 
     async def same_content(self, proposal: Proposal) -> Sequence[Proposal]:
         """Read the proposals to the same policy that have the same content."""
@@ -116,15 +116,15 @@ class PostgresProposals:
 
     async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
         """Read the newest allocations of buckets, that of buckets without one of their own first."""
-        row, bucket = tables.allocation.c, tables.bucket_state.c
+        row, bucket = learning_tables.allocation.c, learning_tables.bucket_state.c
         versions = select(bucket.allocation_version).where(bucket.policy == policy, bucket.allocation_version > 0)
         newest = versions.order_by(bucket.bucket).limit(limit)
-        asked = select(tables.allocation).where(row.policy == policy, row.allocation_version.in_(newest))
+        asked = select(learning_tables.allocation).where(row.policy == policy, row.allocation_version.in_(newest))
         return [allocation_of(found) for found in await self._connection.execute(asked.order_by(row.bucket))]
 
     async def steps(self, proposal: ProposalId) -> Sequence[StepTaken]:
         """Read a proposal's way, oldest first."""
-        asked = select(tables.proposal_step).where(_STEP.proposal_id == proposal).order_by(_STEP.version)
+        asked = select(proposal_tables.proposal_step).where(_STEP.proposal_id == proposal).order_by(_STEP.version)
         rows = await self._connection.execute(asked)
         return [StepTaken(ProposalState(row.state), row.actor, row.because, row.step_time) for row in rows]
 
@@ -136,7 +136,7 @@ class PostgresProposals:
             "because": event.because,
             "object_time": event.time,
         }
-        await self._connection.execute(upsert(tables.proposal_objection).values(row).on_conflict_do_nothing())
+        await self._connection.execute(upsert(proposal_tables.proposal_objection).values(row).on_conflict_do_nothing())
 
     async def objection(self, proposal: ProposalId) -> str:
         """Name who said so; a statement of its own sees what another transaction committed a moment ago."""
@@ -151,22 +151,22 @@ class PostgresProposals:
     async def put_holdout_version(self, policy: PolicyName, version: str, at: datetime) -> None:
         """State the version of the holdout in force."""
         row = {"policy": policy, "holdout_version": version, "change_time": at}
-        stated = upsert(tables.holdout_in_force).values(row)
+        stated = upsert(proposal_tables.holdout_in_force).values(row)
         fresh = {"holdout_version": version, "change_time": at}
         await self._connection.execute(stated.on_conflict_do_update(index_elements=["policy"], set_=fresh))
 
     async def _write(self, proposal: Proposal, row: dict[str, object]) -> bool:
         """Write the row; False where another step came first."""
         if proposal.version == 1:
-            added = upsert(tables.proposal).values(row).on_conflict_do_nothing().returning(_P.version)
+            added = upsert(proposal_tables.proposal).values(row).on_conflict_do_nothing().returning(_P.version)
             return (await self._connection.execute(added)).one_or_none() is not None
         moved = {name: value for name, value in row.items() if name not in FIXED}
         before = and_(_P.proposal_id == proposal.proposal_id, _P.version == proposal.version - 1)
-        changed = update(tables.proposal).where(before).values(moved).returning(_P.version)
+        changed = update(proposal_tables.proposal).where(before).values(moved).returning(_P.version)
         return (await self._connection.execute(changed)).one_or_none() is not None
 
 
-_ALL: Final[Select[Any]] = select(tables.proposal)
+_ALL: Final[Select[Any]] = select(proposal_tables.proposal)
 
 
 def _placed(row: Row[Any]) -> tuple[int, Proposal]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 
 NEWEST: Final = 20_000
 """Rows of the tenant's evidence that are looked at, so that a look costs the same in a full table."""
@@ -34,18 +34,18 @@ SUMS: Final = ("n", "w", "wx", "ww", "wwx", "wwxx")
 _policy, _baseline = bindparam("policy", type_=Text), bindparam("baseline", type_=Text)
 _arm = bindparam("arm", type_=Text)
 _since = bindparam("since", type_=DateTime(timezone=True))
-_ROW, _DRAWN = tables.evidence.c, tables.decision.c
+_ROW, _DRAWN = learning_tables.evidence.c, tables.decision.c
 
 
 def recent_from() -> ColumnElement[int]:
     """Give the sequence beyond which rows of evidence are the newest."""
-    return select(cast(tables.fold_state.c.evidence_sequence - NEWEST, BigInteger)).scalar_subquery()
+    return select(cast(learning_tables.fold_state.c.evidence_sequence - NEWEST, BigInteger)).scalar_subquery()
 
 
 def _newest() -> Any:
     """Give each episode's newest row of the stage."""
     return (
-        select(tables.evidence)
+        select(learning_tables.evidence)
         .ext(distinct_on(_ROW.episode_id))
         .where(
             _ROW.evidence_sequence > recent_from(),

@@ -9,7 +9,7 @@ from sqlalchemy import Double, Row, and_, cast, func, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.learned_state import finding_of
 from kedge_bandit.adapters.postgres.ramp_reads import COMPARED, LAST_SETTLED, QUANTITIES, SUMS
@@ -21,7 +21,7 @@ from kedge_bandit.domain.ramp import AUTOMATIC_FLOOR, Looked, Ramp, RampKind, Ra
 from kedge_bandit.domain.ramp_metrics import LEAST_EPISODES, Compared, Moments, Side, over_cap
 
 _STAGES: Final = TypeAdapter(tuple[Stage, ...])
-_RAMP, _ACTION, _POLICY = tables.ramp.c, tables.action_state.c, tables.policy.c
+_RAMP, _ACTION, _POLICY = tables.ramp.c, learning_tables.action_state.c, tables.policy.c
 _DAY: Final = timedelta(days=1)
 
 
@@ -61,7 +61,7 @@ class PostgresRamps:
         baseline = policy.spec.baseline_key
         asked = {"policy": policy.name, "baseline": baseline, "arm": ramp.arm_id, "since": ramp.since}
         rows = {row.is_learned: row for row in await self._connection.execute(COMPARED, asked)}
-        state = tables.policy_state.c
+        state = learning_tables.policy_state.c
         check = (
             await self._connection.execute(select(state.self_check).where(state.policy == policy.name))
         ).scalar_one_or_none()
@@ -105,7 +105,9 @@ class PostgresRamps:
 
     async def _totals(self, policy: Policy, ramp: Ramp) -> tuple[int, int, float]:
         """Count what settled in this configuration, on the ramp's side too, and doubt that side's veto rate."""
-        rows = (await self._connection.execute(select(tables.action_state).where(_ACTION.policy == policy.name))).all()
+        rows = (
+            await self._connection.execute(select(learning_tables.action_state).where(_ACTION.policy == policy.name))
+        ).all()
         live, baseline = set(policy.spec.action_keys), policy.spec.baseline_key
         counted = [row for row in rows if row.configuration_version == policy.configuration_version]
         beside = {key for key in live if key != baseline and (not ramp.arm_id or ramp.arm_id in key.split("|"))}

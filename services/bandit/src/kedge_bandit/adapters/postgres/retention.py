@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.functions import Function
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables, learning_tables
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, role_of
 from kedge_bandit.adapters.postgres.tenants import enter, transaction
 from kedge_bandit.domain.errors import StoreUnavailable, TenantDenied
@@ -19,7 +19,7 @@ from kedge_bandit.domain.evidence_snapshot import Sealed
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 _T = TypeVar("_T")
-_EVIDENCE = tables.evidence.c
+_EVIDENCE = learning_tables.evidence.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class PostgresMonths:
 
     async def seal(self, policy: PolicyName, sealed: Sealed) -> None:
         """Put a snapshot in place of the earlier one."""
-        for table in (tables.evidence_snapshot, tables.evidence_seal):
+        for table in (learning_tables.evidence_snapshot, learning_tables.evidence_seal):
             await self.connection.execute(delete(table).where(table.c.policy == policy))
         snapshot = sealed.snapshot
         rows = [{"policy": policy, "part": part, **asdict(row)} for part, row in enumerate(snapshot.rows)]
         if rows:
-            await self.connection.execute(insert(tables.evidence_snapshot), rows)
+            await self.connection.execute(insert(learning_tables.evidence_snapshot), rows)
         head = {
             "policy": policy,
             "through": snapshot.through,
@@ -62,7 +62,7 @@ class PostgresMonths:
             "key_id": sealed.key_id,
             "signature": sealed.signature,
         }
-        await self.connection.execute(insert(tables.evidence_seal).values(head))
+        await self.connection.execute(insert(learning_tables.evidence_seal).values(head))
 
     async def drop(self, month: date) -> int:
         """Let a month go."""
@@ -91,7 +91,7 @@ class PostgresRetention:
     @asynccontextmanager
     async def open(self, tenant: TenantId) -> AsyncIterator[PostgresMonths]:
         """Open a tenant's months; commits on a clean exit, else rolls back."""
-        known = select(tables.control_tenant.c.name).where(tables.control_tenant.c.name == tenant)
+        known = select(control_tables.control_tenant.c.name).where(control_tables.control_tenant.c.name == tenant)
         async with transaction(self._engine) as connection:
             if (await connection.execute(known)).one_or_none() is None:
                 raise TenantDenied

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.adapters.postgres.decisions import allocation_of
 from kedge_bandit.adapters.postgres.governance import spec_from_json
 from kedge_bandit.adapters.postgres.identity_rows import binding_of, stored_key

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import control_tables, tables
 from kedge_bandit.adapters.postgres.governance import HEARD_FIRST
 from kedge_bandit.adapters.postgres.ledger import ON_DISK, UNKNOWN_TENANT, PostgresLedger, role_of, schema_of
 from kedge_bandit.application.administration_ports import SettingsChange, Tenant, TenantSettings, WriteId
@@ -24,8 +24,8 @@ from kedge_bandit.domain.mode import Mode, ModeChange
 _DUPLICATE_SCHEMA: Final = "42P06"
 _TICK: Final = timedelta(microseconds=1)
 
-_TENANT = tables.control_tenant.c
-_MODE = tables.global_mode_change.c
+_TENANT = control_tables.control_tenant.c
+_MODE = control_tables.global_mode_change.c
 
 
 class PostgresTenants:
@@ -73,7 +73,7 @@ class PostgresTenants:
             IdempotencyConflict: the request's id was used for something else.
         """
         await self._get(change.tenant)
-        wanted = select(tables.control_tenant).where(_TENANT.name == change.tenant).with_for_update()
+        wanted = select(control_tables.control_tenant).where(_TENANT.name == change.tenant).with_for_update()
         async with transaction(self._engine) as connection:
             ledger = await enter(connection, change.tenant)
             if await ledger.policies.is_first(write):
@@ -88,7 +88,7 @@ class PostgresTenants:
 
     async def list(self, *, after: str, limit: int) -> Sequence[Tenant]:
         """Read tenants by name, those after a name."""
-        wanted = select(tables.control_tenant).where(_TENANT.name > after).order_by(_TENANT.name).limit(limit)
+        wanted = select(control_tables.control_tenant).where(_TENANT.name > after).order_by(_TENANT.name).limit(limit)
         async with transaction(self._engine) as connection:
             return [_tenant(row) for row in await connection.execute(wanted)]
 
@@ -110,7 +110,7 @@ class PostgresTenants:
                 "because": event.because,
             }
             await connection.execute(HEARD_FIRST)
-            await connection.execute(insert(tables.global_mode_change).values(row))
+            await connection.execute(insert(control_tables.global_mode_change).values(row))
         async with transaction(self._engine) as connection:
             await connection.execute(ON_DISK)
 
@@ -125,7 +125,7 @@ class PostgresTenants:
         return not is_first
 
     async def _get(self, tenant: TenantId) -> Tenant:
-        wanted = select(tables.control_tenant).where(_TENANT.name == tenant)
+        wanted = select(control_tables.control_tenant).where(_TENANT.name == tenant)
         async with transaction(self._engine) as connection:
             found = (await connection.execute(wanted)).one_or_none()
         if found is None:
@@ -158,7 +158,7 @@ async def enter(connection: AsyncConnection, tenant: TenantId) -> PostgresLedger
 
 
 def _put(tenant: TenantId, settings: TenantSettings) -> Update:
-    return update(tables.control_tenant).where(_TENANT.name == tenant).values(**asdict(settings))
+    return update(control_tables.control_tenant).where(_TENANT.name == tenant).values(**asdict(settings))
 
 
 def _tenant(row: Row[Any]) -> Tenant:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, ColumnElement, DateTime, Double, Text, and_, bindparam, cast, column, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 
-from kedge_bandit.adapters.postgres import tables
+from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.domain.usage import DAY, HOUR, MINUTE
 
 _policy, _baseline = bindparam("policy", type_=Text), bindparam("baseline", type_=Text)
@@ -41,14 +41,14 @@ def _decisions() -> Any:
 
 
 def _cost() -> Any:
-    event, file, decision = tables.episode_event.c, tables.episode.c, tables.decision.c
+    event, file, decision = tables.episode_event.c, learning_tables.episode.c, tables.decision.c
     slot = _slot(event.receive_time, HOUR)
     calls = func.jsonb_array_elements(event.trajectory["llm_calls"]).table_valued(column("value", JSONB))
     usd = cast(calls.c.value["cost_usd"].astext, Double)
     return (
         select(slot.label("slot"), func.sum(usd).label("usd"))
         .select_from(tables.episode_event)
-        .join(tables.episode, and_(file.policy == event.policy, file.episode_id == event.episode_id))
+        .join(learning_tables.episode, and_(file.policy == event.policy, file.episode_id == event.episode_id))
         .join(tables.decision, decision.decision_id == file.decision_id)
         .join(calls, cast("true", Text) == "true")
         .where(
