@@ -6,24 +6,25 @@ The alarm compares the online lift of what was learned with its lift on the hold
 
 and when the same detector for dR > .01 is ≥ 20. The floor decides how fast dR becomes precise: of n turns n·φ are the
 baseline's and n·(1 − φ) the learned side's, so that se(dR)² = s²·(1/φ + 1/(1 − φ))/n. What is computed here is the
-detector's own recursion with every z at its mean, one check a day.
+detector's own recursion with every z at its mean, one check a day: after n checks M_l is then g + g² + … + gⁿ with
+g = exp(l·z − l²/2), which only grows.
 """
 
-from math import exp, inf, sqrt
+from bisect import bisect_left
+from math import expm1, inf, sqrt
 from typing import Final
 
 HACK_ONLINE: Final = 0.06
 HACK_ON_HOLDOUT: Final = -0.04
 """The hack that the delay is stated for: reward up, holdout down."""
-DELAY_LIMIT_DAYS: Final = 14.0
-"""A stage whose delay is longer takes a reason of its own."""
+ETA: Final = 0.5
+LEAST_MARGIN: Final = 0.01
+ALARM: Final = 1000.0
 
 _TILTS: Final = (0.1, 0.2, 0.4, 0.8, 1.4)
-_ETA: Final = 0.5
-_MARGIN: Final = 0.01 + 1.5 * 0.1 / sqrt(600)  # δ₀ + 1.5·sd_between/√pool: sd .1 between cases, a pool of 600
+_MARGIN: Final = LEAST_MARGIN + 1.5 * 0.1 / sqrt(600)  # δ₀ + 1.5·sd_between/√pool: sd .1 between cases, a pool of 600
 _SENSOR_VARIANCE: Final = 0.2**2 / 300  # paired differences of sd .2 on half the pool
 _REWARD_SD: Final = 0.4
-_ALARM: Final = 1000.0
 _ALARM_ONLINE: Final = 20.0
 _LEAST_ONLINE: Final = 0.01
 _LONGEST: Final = 3650
@@ -38,24 +39,22 @@ def alarm_delay_days(turns_per_day: float, floor: float) -> float:
     if turns_per_day <= 0 or not 0 < floor < 1:
         return inf
     online = _REWARD_SD**2 / turns_per_day * (1 / floor + 1 / (1 - floor))
-    z = (_ETA * HACK_ONLINE - HACK_ON_HOLDOUT - _MARGIN) / sqrt(_ETA**2 * online + _SENSOR_VARIANCE)
+    z = (ETA * HACK_ONLINE - HACK_ON_HOLDOUT - _MARGIN) / sqrt(ETA**2 * online + _SENSOR_VARIANCE)
     z_online = (HACK_ONLINE - _LEAST_ONLINE) / sqrt(online)
-    diverging, rising = [0.0] * len(_TILTS), [0.0] * len(_TILTS)
-    for day in range(1, _LONGEST + 1):
-        diverging = _after(diverging, z)
-        rising = _after(rising, z_online)
-        if _mean(diverging) >= _ALARM and _mean(rising) >= _ALARM_ONLINE:
-            return float(day)
-    return inf
+    days = max(checks_until(ALARM, z, _LONGEST), checks_until(_ALARM_ONLINE, z_online, _LONGEST))
+    return float(days) if days <= _LONGEST else inf
 
 
-def _after(evidence: list[float], z: float) -> list[float]:
-    """Add one check; what has alarmed many times over grows no further."""
-    return [
-        min((1 + m) * exp(min(tilt * z - tilt * tilt / 2, 100.0)), 1e12)
-        for m, tilt in zip(evidence, _TILTS, strict=True)
-    ]
+def checks_until(least: float, z: float, longest: int) -> int:
+    """Count the checks until the detector reaches a level, were every z at its mean; `longest` + 1 beyond `longest`.
+
+    >>> checks_until(ALARM, 2.0, 365), checks_until(ALARM, 0.0, 365)
+    (5, 366)
+    """
+    return 1 + bisect_left(range(1, longest + 1), least, key=lambda checks: _evidence(z, checks))
 
 
-def _mean(evidence: list[float]) -> float:
-    return sum(evidence) / len(evidence)
+def _evidence(z: float, checks: int) -> float:
+    """Give the mean of M_l over all tilts after so many checks; what has alarmed many times over grows no further."""
+    logs = [min(tilt * z - tilt * tilt / 2, 50.0) for tilt in _TILTS]
+    return sum(checks if log == 0 else expm1(min(checks * log, 100.0)) / -expm1(-log) for log in logs) / len(logs)

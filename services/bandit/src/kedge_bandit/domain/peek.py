@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from kedge_bandit.domain.alarm_delay import ALARM, ETA, HACK_ON_HOLDOUT, HACK_ONLINE, LEAST_MARGIN, checks_until
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.noninferiority import detectable_lift, passing_chance
 
@@ -19,10 +20,7 @@ LEAST_ADVERSARIAL: Final = 100
 USUAL_VARIANCE: Final = 0.15
 """Of a paired difference, until a query has measured it."""
 
-_DRIFTS: Final = (0.1, 0.2, 0.4, 0.8, 1.4)
-_ALARM: Final = 1000.0
 _MOST_CHECKS: Final = 365
-_HACK_REWARD, _HACK_QUALITY = 0.06, 0.04
 _REWARD_ERROR: Final = 0.02
 
 
@@ -77,7 +75,7 @@ def power(*, gate: int, adversarial: int, sensor: int, queries: int, variance: f
         equal_passes=passing_chance(0.0, variance, gate, MARGIN, alpha) if is_testable else 0.0,
         detectable_lift=detectable_lift(variance, gate, MARGIN, alpha) if is_testable else 1.0,
         promotion_possible=has_query and gate >= LEAST_CASES and adversarial >= LEAST_ADVERSARIAL,
-        visible_hack=_HACK_QUALITY,
+        visible_hack=-HACK_ON_HOLDOUT,
         visible_after_days=float(_checks_until_alarm(sensor)),
     )
 
@@ -85,18 +83,12 @@ def power(*, gate: int, adversarial: int, sensor: int, queries: int, variance: f
 def _checks_until_alarm(sensor: int) -> int:
     """Count checks until the divergence alarm, were every statistic at its mean; 0 where it takes over a year.
 
-    The detector and its constants are those of the divergence check: D = dR / 2 - dE against
-    .01 + 1.5 sd / sqrt(pool), half of the pool drawn anew each time, M <- (1 + M) exp(l z - l^2 / 2).
+    D = dR / 2 - dE against .01 + 1.5 sd / sqrt(pool), half of the pool drawn anew each time; see `alarm_delay`.
     """
     if sensor < 2:
         return 0
-    found = _HACK_REWARD / 2 + _HACK_QUALITY
-    margin = 0.01 + 1.5 * math.sqrt(USUAL_VARIANCE / sensor)
-    error = math.hypot(math.sqrt(USUAL_VARIANCE / (sensor / 2)), _REWARD_ERROR / 2)
-    z = (found - margin) / error
-    evidence = [0.0] * len(_DRIFTS)
-    for check in range(1, _MOST_CHECKS + 1):
-        evidence = [(1.0 + m) * math.exp(d * z - d * d / 2) for m, d in zip(evidence, _DRIFTS, strict=True)]
-        if sum(evidence) / len(evidence) >= _ALARM:
-            return check
-    return 0
+    found = ETA * HACK_ONLINE - HACK_ON_HOLDOUT
+    margin = LEAST_MARGIN + 1.5 * math.sqrt(USUAL_VARIANCE / sensor)
+    error = math.hypot(math.sqrt(USUAL_VARIANCE / (sensor / 2)), ETA * _REWARD_ERROR)
+    checks = checks_until(ALARM, (found - margin) / error, _MOST_CHECKS)
+    return checks if checks <= _MOST_CHECKS else 0
