@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from kedge.bandit.v1 import holdout_service_pb2 as holdout_pb
 from kedge.bandit.v1 import (
+    audit_event_pb2,
+    governance_service_pb2,
     policy_pb2,
     policy_service_pb2,
     proposal_pb2,
@@ -18,6 +19,7 @@ from kedge.bandit.v1 import (
     ramp_service_pb2,
     tenant_service_pb2,
 )
+from kedge.bandit.v1 import holdout_service_pb2 as holdout_pb
 from kedge_bandit.adapters.console import promotion
 from kedge_bandit.adapters.console.app import Console, build_app
 from kedge_bandit.adapters.console.backend import Backend
@@ -35,13 +37,16 @@ States = proposal_pb2.Proposal
 
 
 class Answers:
-    """A service's stub that answers each call with what was given for its name."""
+    """A service's stub that answers each call with what was given for its name, and no page asks the same twice."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
+        self._asked: set[tuple[str, str]] = set()
 
     def __getattr__(self, name: str) -> Any:
-        async def call(*_: object, **__: object) -> Any:
+        async def call(request: object, **_: object) -> Any:
+            assert (name, str(request)) not in self._asked, f"asked twice: {name} {request}"
+            self._asked.add((name, str(request)))
             return self._given[name]
 
         return call
@@ -97,7 +102,32 @@ def ramp(cost: float) -> Any:
     return found
 
 
-async def page(path: str, proposal: Any = None, *, learned: int = 400, cost: float = 0.01, cases: int = 0) -> str:
+def frozen() -> Mapping[str, Any]:
+    """What is answered of a tenant that somebody stopped, with three policies."""
+    policies = [policy_pb2.Policy(name=f"{POLICY}-{number}") for number in range(3)]
+    stopped = status(400)
+    stopped.effective_mode = policy_pb2.MODE_FROZEN
+    event = audit_event_pb2.AuditEvent(subject="tenants/acme", verb="tenant.frozen", actor="key:watch", because="odd")
+    return {
+        "ListPolicies": policy_service_pb2.ListPoliciesResponse(policies=policies),
+        "GetPolicyStatus": stopped,
+        "GetMode": governance_service_pb2.GetModeResponse(
+            mode=policy_pb2.MODE_FROZEN, effective_mode=policy_pb2.MODE_FROZEN, decided_by="tenant"
+        ),
+        "ListAuditEvents": governance_service_pb2.ListAuditEventsResponse(events=[event]),
+        "ListIncidents": governance_service_pb2.ListIncidentsResponse(),
+    }
+
+
+async def page(
+    path: str,
+    proposal: Any = None,
+    *,
+    learned: int = 400,
+    cost: float = 0.01,
+    cases: int = 0,
+    more: Mapping[str, Any] | None = None,
+) -> str:
     """Read a page as alice, an approver; gives its words."""
     holdout = holdout_pb.GetHoldoutResponse()
     holdout.holdout.gate_cases = cases
@@ -112,6 +142,7 @@ async def page(path: str, proposal: Any = None, *, learned: int = 400, cost: flo
             "GetRamp": ramp(cost),
             "GetHoldout": holdout,
             "GetAnswerer": holdout_pb.GetAnswererResponse(),
+            **(more or {}),
         }
     )
 
@@ -233,6 +264,11 @@ async def test_lists_name_the_change_and_quote_the_reason() -> None:
     assert f'href="/{NAME}">Lower baseline share 80 % → 20 %' in said
     assert "“it is better”" in said
     assert "not needed" in said
+
+
+@pytest.mark.parametrize("path", ["/", f"/{POLICY}"])
+async def test_a_stopped_tenant_is_asked_once_who_stopped_it(path: str) -> None:
+    assert "watch" in await page(path, more=frozen())
 
 
 def test_a_title_says_what_would_change() -> None:

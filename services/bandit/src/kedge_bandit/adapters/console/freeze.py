@@ -40,8 +40,9 @@ async def _show(visit: Visit, verb: str, refusal: CallRefused | None = None) -> 
         "back": _place(name),
     }
     facts |= await _reach(visit, name)
-    event = await reading.last_change(visit, visit.tenant, name) if visit.tenant is not None else None
-    facts["stopper"] = event.actor if event is not None else ""
+    if verb == "unfreeze":
+        event = await reading.last_change(visit, visit.tenant, name) if visit.tenant is not None else None
+        facts["stopper"] = event.actor if event is not None else ""
     return visit.show(f"{verb}.html", 200 if refusal is None else status_of(refusal), **facts)
 
 

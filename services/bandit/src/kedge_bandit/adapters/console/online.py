@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kedge.bandit.v1 import proposal_pb2
-from kedge_bandit.adapters.console import promotion, ramps, reading, wording
+from kedge_bandit.adapters.console import promotion, reading, wording
 from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.charts import Interval
 from kedge_bandit.adapters.console.standing import Standing
@@ -27,17 +27,16 @@ class Line:
     tone: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Online:
-    """Online data of a policy as it is now.
-
-    Attributes:
-        episodes: learned and baseline episodes that ended.
-        ramp: the floor's ramp; None where the server tells of none.
-    """
+    """Online data of a policy as it is now."""
 
     standing: Standing
-    ramp: Any
+
+    @property
+    def ramp(self) -> Any:
+        """The floor's ramp; None where the server tells of none."""
+        return next((one for one in self.standing.ramps if not one.arm_id), None)
 
     @property
     def episodes(self) -> tuple[int, int]:
@@ -122,8 +121,6 @@ async def online_of(visit: Visit, name: str) -> Online | None:
     """Read what online data says of a policy; None where it cannot be read."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
     try:
-        standing = await reading.standing_of(visit, visit.tenant, name)
-        found = await ramps.ramps_of(visit, name)
+        return Online(await reading.standing_of(visit, visit.tenant, name, metrics=True))
     except CallRefused:
         return None
-    return Online(standing=standing, ramp=next((one.ramp for one in found or () if not one.ramp.arm_id), None))

@@ -17,7 +17,6 @@ from kedge_bandit.adapters.console.standing import FEWEST
 from kedge_bandit.adapters.console.visit import Visit
 
 _Z95: Final = 1.959964
-_EVENTS: Final = 200
 _EVENTS_SHOWN: Final = 12
 DIMENSIONS: Final = {
     policy_pb2.DIMENSION_MODEL_ROUTE: "Model route",
@@ -82,11 +81,10 @@ async def show(visit: Visit) -> Response:
     """Show one policy."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
     name = visit.policy
-    standing, events, served, found = await asyncio.gather(
-        reading.standing_of(visit, visit.tenant, name, cells=True),
-        reading.events_of(visit, visit.tenant, size=_EVENTS),
+    standing, events, served = await asyncio.gather(
+        reading.standing_of(visit, visit.tenant, name, cells=True, metrics=True),
+        reading.newest_events(visit, visit.tenant),
         proposals.list_of(visit, visit.tenant, proposals.SERVED, policy=name, most=_EVENTS_SHOWN),
-        ramps.ramps_of(visit, name),
     )
     return visit.show(
         "one_policy.html",
@@ -97,7 +95,7 @@ async def show(visit: Visit) -> Response:
         fewest=FEWEST,
         figure=ramps.figure,
         dimensions=DIMENSIONS,
-        ramps=found,
+        ramps=[ramps.RampView(one) for one in standing.ramps],
         events=[event for event in events.events if event.subject.startswith(name)][:_EVENTS_SHOWN],
         served=served.found,
         on_holdout=holdout_lift(served.found),

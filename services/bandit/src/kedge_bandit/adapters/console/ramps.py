@@ -94,17 +94,6 @@ def range_of(metric: pb.RampMetric) -> str:
     return f"too little data ({metric.episodes:,} of {metric.needed_episodes:,})"
 
 
-async def ramps_of(visit: Visit, name: str) -> list[RampView] | None:
-    """Read a policy's ramps; None where the server has none to tell of."""
-    try:
-        found = await visit.call(visit.backend.ramps.GetRamp, pb.GetRampRequest(name=name))
-    except CallRefused as error:
-        if error.code == "UNIMPLEMENTED":
-            return None
-        raise
-    return [RampView(ramp) for ramp in found.ramps]
-
-
 async def advance(visit: Visit) -> Response:
     """Go to the next approved stage, or let a ramp that stands go on."""
     return await _do(visit, visit.backend.ramps.AdvanceRamp, pb.AdvanceRampRequest, "The ramp goes on.")

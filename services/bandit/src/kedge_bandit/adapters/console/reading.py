@@ -70,17 +70,32 @@ async def events_of(visit: Visit, tenant: TenantId, *, size: int, before: str = 
     return await visit.call(visit.backend.governance.ListAuditEvents, request, tenant)
 
 
+async def newest_events(visit: Visit, tenant: TenantId) -> Any:
+    """Read a tenant's newest audit events, once a visit, however many of its policies are asked about."""
+    if tenant not in visit.newest:
+        visit.newest[tenant] = asyncio.ensure_future(events_of(visit, tenant, size=_EVENTS_LOOKED_AT))
+    return await visit.newest[tenant]
+
+
 async def standings_of(visit: Visit, tenant: TenantId) -> list[Standing]:
     """Read how every policy of a tenant stands."""
     policies = await policies_of(visit, tenant)
     return await together(standing_of(visit, tenant, policy.name) for policy in policies)
 
 
-async def standing_of(visit: Visit, tenant: TenantId, name: str, *, cells: bool = False) -> Standing:
-    """Read how one policy stands, and who brought it there if it does not serve what it learned."""
+async def standing_of(
+    visit: Visit, tenant: TenantId, name: str, *, cells: bool = False, metrics: bool = False
+) -> Standing:
+    """Read how one policy stands, and who brought it there if it does not serve what it learned.
+
+    Args:
+        cells: with the belief of each cell.
+        metrics: with what each ramp is judged by.
+    """
     request = policy_service_pb2.GetPolicyStatusRequest(name=name, without_cells=not cells)
     status, ramps = await asyncio.gather(
-        visit.call(visit.backend.policies.GetPolicyStatus, request, tenant), _ramps_of(visit, tenant, name)
+        visit.call(visit.backend.policies.GetPolicyStatus, request, tenant),
+        _ramps_of(visit, tenant, name, metrics=metrics),
     )
     if status.effective_mode == policy_pb2.MODE_APPLY:
         return stand(status, "", None, ramps)
@@ -89,9 +104,9 @@ async def standing_of(visit: Visit, tenant: TenantId, name: str, *, cells: bool 
     return stand(status, decided_by, await last_change(visit, tenant, level) if level else None, ramps)
 
 
-async def _ramps_of(visit: Visit, tenant: TenantId, name: str) -> Sequence[Any]:
-    """Read the stages of a policy's ramps; none where the server has none to tell of."""
-    request = ramp_service_pb2.GetRampRequest(name=name, without_metrics=True)
+async def _ramps_of(visit: Visit, tenant: TenantId, name: str, *, metrics: bool) -> Sequence[ramp_service_pb2.Ramp]:
+    """Read a policy's ramps; none where the server has none to tell of."""
+    request = ramp_service_pb2.GetRampRequest(name=name, without_metrics=not metrics)
     try:
         return list((await visit.call(visit.backend.ramps.GetRamp, request, tenant)).ramps)
     except CallRefused as error:
@@ -103,7 +118,7 @@ async def _ramps_of(visit: Visit, tenant: TenantId, name: str) -> Sequence[Any]:
 async def last_change(visit: Visit, tenant: TenantId, name: str) -> audit_event_pb2.AuditEvent | None:
     """Find the event that last changed a level's mode, among the newest ones."""
     try:
-        page = await events_of(visit, tenant, size=_EVENTS_LOOKED_AT)
+        page = await newest_events(visit, tenant)
     except CallRefused:
         return None
     return next((event for event in page.events if event.subject == name and _changes_mode(event.verb)), None)

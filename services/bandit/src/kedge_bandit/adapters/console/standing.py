@@ -54,12 +54,14 @@ class Standing:
         mode: effective mode.
         decided_by: level that decides the mode; empty for APPLY.
         holds: what keeps learned choices back, the worst first.
+        ramps: of the policy.
     """
 
     status: Any
     mode: str
     decided_by: str
     holds: Sequence[Hold]
+    ramps: Sequence[ramp_service_pb2.Ramp]
 
     @property
     def name(self) -> str:
@@ -74,7 +76,7 @@ class Standing:
     @property
     def worst(self) -> Hold | None:
         """The first of what holds it back; None where nothing does."""
-        return next((hold for hold in self.holds if hold.tone != "info"), None)
+        return next(iter(self.serious), None)
 
     @property
     def serious(self) -> list[Hold]:
@@ -161,7 +163,7 @@ def _pooled(actions: Sequence[Any]) -> tuple[float, int]:
 
 
 def stand(
-    status: Any, decided_by: str, event: audit_event_pb2.AuditEvent | None, ramps: Sequence[Any] = ()
+    status: Any, decided_by: str, event: audit_event_pb2.AuditEvent | None, ramps: Sequence[ramp_service_pb2.Ramp] = ()
 ) -> Standing:
     """Judge a policy's status.
 
@@ -172,7 +174,7 @@ def stand(
     """
     mode = wording.mode(status.effective_mode)
     holds = [*_by_mode(mode, decided_by, event), *_by_ramps(ramps), *_by_status(status, mode)]
-    return Standing(status=status, mode=mode, decided_by=decided_by, holds=holds)
+    return Standing(status=status, mode=mode, decided_by=decided_by, holds=holds, ramps=ramps)
 
 
 _ENDS: Final = {
@@ -197,7 +199,7 @@ def _by_mode(mode: str, decided_by: str, event: audit_event_pb2.AuditEvent | Non
     )
 
 
-def _by_ramps(ramps: Sequence[Any]) -> Iterator[Hold]:
+def _by_ramps(ramps: Sequence[ramp_service_pb2.Ramp]) -> Iterator[Hold]:
     for ramp in ramps:
         if ramp.state in _RAMPS:
             about = f"The cap of {wording.arm_name(ramp.arm_id)}" if ramp.arm_id else "The baseline's least share"

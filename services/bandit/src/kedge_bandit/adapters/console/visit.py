@@ -1,8 +1,9 @@
 """Hold one request of somebody who is logged in: who they are, what they named, what they wrote."""
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -50,6 +51,7 @@ class Visit:
         tenant: that the path names; None where it names none.
         form: fields of a form that was sent; empty for a page that is only looked at.
         now: time of the request.
+        newest: each tenant's newest audit events, once they are being read.
     """
 
     request: Request
@@ -59,6 +61,7 @@ class Visit:
     tenant: TenantId | None
     form: Mapping[str, str]
     now: datetime
+    newest: dict[TenantId, "asyncio.Future[Any]"] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
