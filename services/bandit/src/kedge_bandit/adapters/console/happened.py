@@ -1,6 +1,5 @@
 """Say what an audit event did, as people say it: the act, what it was done to, and what changed."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -16,7 +15,8 @@ _SAID: Final[Mapping[str, str]] = {
     "proposal.submitted": "proposed",
     "proposal.gate_started": "started the gate",
     "proposal.gate_waived": "went on without the gate",
-    "proposal.evaluated": "concluded the gate",
+    "proposal.gate_concluded": "concluded the gate",
+    "proposal.evaluated": "reported an evaluation",
     "proposal.forced": "approved against the gate",
     "proposal.served": "began to serve",
     "proposal.voided": "voided",
@@ -59,7 +59,7 @@ def changed(event: audit_event_pb2.AuditEvent) -> str:
     >>> changed(audit_event_pb2.AuditEvent(verb="policy.staged", payload_json='{"floor_before": 0.8, "floor": 0.2}'))
     "baseline's share 80 % → 20 %"
     """
-    facts = _facts(event)
+    facts = wording.facts(event.payload_json) or {}
     if event.verb.startswith("ramp.") and "value" in facts:
         about = f"cap of {wording.arm_name(str(facts['arm']))}" if facts.get("arm") else "baseline's share"
         return f"{about} {_moved(facts.get('before', facts['value']), facts['value'])}"
@@ -81,7 +81,7 @@ def about(event: audit_event_pb2.AuditEvent) -> str:
     >>> about(audit_event_pb2.AuditEvent(subject="tenants/acme/policies/support"))
     'policy support'
     """
-    policy = _facts(event).get("policy")
+    policy = (wording.facts(event.payload_json) or {}).get("policy")
     if "/proposals/" in event.subject and policy:
         return f"proposal on {wording.own_name(str(policy))}"
     parts = event.subject.split("/")
@@ -108,11 +108,3 @@ def _moved(before: Any, after: Any) -> str:
     if before == after:
         return f"stays at {wording.percent(float(after))}"
     return f"{wording.percent(float(before))} → {wording.percent(float(after))}"
-
-
-def _facts(event: audit_event_pb2.AuditEvent) -> Mapping[str, Any]:
-    try:
-        read: Any = json.loads(event.payload_json or "{}")
-    except ValueError:
-        return {}
-    return read if isinstance(read, dict) else {}

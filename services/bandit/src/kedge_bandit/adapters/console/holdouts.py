@@ -1,7 +1,6 @@
 """The holdout of each policy: sizes, power, the ledger of queries, who answers; never a case."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -11,11 +10,9 @@ from kedge_bandit.adapters.console import failures, reading, wording
 from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.visit import Visit, moved
+from kedge_bandit.domain.peek import LEAST_ADVERSARIAL, LEAST_CASES, MAX_QUERIES, MAX_ROTATIONS
+from kedge_bandit.domain.rotation import STALE_AFTER
 
-LEAST_GATE_CASES: Final = 150
-MOST_QUERIES: Final = 10
-MOST_ROTATIONS: Final = 4
-OLD: Final = timedelta(days=90)
 AWAY: Final = ("UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 """How a gate answers that is not there."""
 
@@ -38,7 +35,7 @@ async def show_all(visit: Visit) -> Response:
     assert visit.tenant is not None  # noqa: S101 - the path names it
     policies = await reading.policies_of(visit, visit.tenant)
     views = await reading.together(_view(visit, policy.name) for policy in policies)
-    return visit.show("holdouts.html", section="holdout", views=views, least=LEAST_GATE_CASES)
+    return visit.show("holdouts.html", section="holdout", views=views, most_queries=MAX_QUERIES)
 
 
 async def show(visit: Visit) -> Response:
@@ -66,10 +63,11 @@ async def _page(visit: Visit, plan: Any = None, refusal: CallRefused | None = No
         kinds=pb.AnswererKind,
         plan=plan,
         refusal=refusal,
-        is_old=made is not None and visit.now - made > OLD,
-        least=LEAST_GATE_CASES,
-        most_queries=MOST_QUERIES,
-        most_rotations=MOST_ROTATIONS,
+        is_old=made is not None and visit.now - made > STALE_AFTER,
+        least=LEAST_CASES,
+        least_adversarial=LEAST_ADVERSARIAL,
+        most_queries=MAX_QUERIES,
+        most_rotations=MAX_ROTATIONS,
     )
 
 

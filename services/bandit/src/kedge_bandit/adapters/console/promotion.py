@@ -1,6 +1,5 @@
 """Say what a proposal would change, in words: its title, the shares of traffic, its way so far."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,7 +36,7 @@ def title(proposal: proposal_pb2.Proposal) -> str:
         names = [one.name for _, one in proposal.baseline.ListFields() if hasattr(one, "name") and one.name]
         return f"Baseline becomes {' · '.join(names)}" if names else "Another baseline"
     if kind == "CONFIG":
-        return _config_title(_facts(proposal.incumbent), _facts(proposal.candidate))
+        return _config_title(wording.facts(proposal.incumbent) or {}, wording.facts(proposal.candidate) or {})
     name = proposal.arm.name
     if name and name == wording.arm_name(proposal.incumbent_name):
         return f"New text of {name}" if kind == "PROMPT" else f"New content of {name}"
@@ -80,8 +79,8 @@ class Shares:
 
 def floor_of(proposal: proposal_pb2.Proposal) -> tuple[Shares, Shares]:
     """Give the shares before and after a floor stage."""
-    stated = {"floor": proposal.floor_stage.exploitation_floor, **_facts(proposal.candidate)}
-    return Shares.of(_facts(proposal.incumbent)), Shares.of(stated)
+    stated = {"floor": proposal.floor_stage.exploitation_floor, **(wording.facts(proposal.candidate) or {})}
+    return Shares.of(wording.facts(proposal.incumbent) or {}), Shares.of(stated)
 
 
 def _floor_title(stage: tuple[Shares, Shares]) -> str:
@@ -98,14 +97,6 @@ def _config_title(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         return "Another configuration"
     shown = names[:3] if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more settings"]
     return "Change " + (shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}")
-
-
-def _facts(text: str) -> Mapping[str, Any]:
-    try:
-        read: Any = json.loads(text)
-    except ValueError:
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,28 @@
 """Proposals: the inbox, a tenant's queue, one proposal with its evidence, and the decisions about it."""
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from kedge.bandit.v1 import holdout_service_pb2, proposal_pb2, proposal_service_pb2
-from kedge_bandit.adapters.console import failures, holdouts, online, promotion, reading, wording
+from kedge_bandit.adapters.console import failures, online, promotion, reading, wording
 from kedge_bandit.adapters.console import proposals_read as read
 from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.failures import RETURNED
 from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.adapters.console.visit import Visit, moved
+from kedge_bandit.domain.peek import LEAST_CASES
 from kedge_bandit.domain.principal import Permission
+from kedge_bandit.domain.proposal import BLOCK
 from kedge_bandit.domain.proposal_state import OPEN
 
 TABS: Final = {
-    "open": ("Open", read.OPEN),
+    "open": ("Open", tuple(OPEN)),
     "served": ("Served", read.SERVED),
     "ended": ("Not served", ("GATE_FAILED", "REJECTED", "EXPIRED", "WITHDRAWN", "VOIDED")),
     "all": ("All", ()),
 }
-REVERT_BLOCK_DAYS: Final = 7
 
 
 async def inbox(visit: Visit) -> Response:
@@ -75,35 +75,21 @@ async def page_of(visit: Visit, refusal: CallRefused | None = None) -> Response:
         proposal=proposal,
         state=state,
         verdict=Verdict(proposal.gate_result) if proposal.gate_result.verdict else None,
-        lineage=lineage_of(proposal),
         is_mine=is_mine,
         is_decidable=read.is_mine_to_decide(visit, proposal),
         may_force=visit.may(Permission.APPROVE) and visit.may(Permission.CONFIGURE) and not is_mine,
         is_open=is_open,
         is_gated=is_gated,
+        is_floor=proposal.kind == proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE,
         has_cases=has_cases(proposal),
         gate_cases=None if holdout is None else holdout.gate_cases,
-        least_cases=holdouts.LEAST_GATE_CASES,
+        least_cases=LEAST_CASES,
         online=None if is_gated or not is_open else await online.online_of(visit, proposal.policy),
         doubts_of=online.doubts,
         progress=_progress(holdout, proposal) if state == "GATE_RUNNING" else None,
+        block_days=BLOCK.days,
         refusal=refusal,
     )
-
-
-def lineage_of(proposal: proposal_pb2.Proposal) -> list[tuple[str, str]]:
-    """Read where a candidate comes from, as name and value.
-
-    >>> lineage_of(proposal_pb2.Proposal(lineage_json='{"run": "r7", "seed": 3}'))
-    [('run', 'r7'), ('seed', '3')]
-    """
-    try:
-        known: Any = json.loads(proposal.lineage_json or "{}")
-    except ValueError:
-        return [("lineage", proposal.lineage_json)]
-    if not isinstance(known, dict):
-        return [("lineage", proposal.lineage_json)]
-    return [(str(name), value if isinstance(value, str) else json.dumps(value)) for name, value in known.items()]
 
 
 async def _get(visit: Visit) -> proposal_pb2.Proposal:
@@ -198,7 +184,7 @@ def _reverted(answered: Any) -> tuple[str, str]:
     said = "Reverted: the predecessor is served again."
     if answered.proposal.kind == proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE:
         return "done", said
-    return "done", f"{said} The same content cannot be proposed for {REVERT_BLOCK_DAYS} days."
+    return "done", f"{said} The same content cannot be proposed for {BLOCK.days} days."
 
 
 async def run_gate(visit: Visit) -> Response:

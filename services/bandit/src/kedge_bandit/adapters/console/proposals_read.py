@@ -10,10 +10,10 @@ from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission
+from kedge_bandit.domain.proposal_state import OPEN, ProposalState
 
-WAITING: Final = ("AWAITING_APPROVAL",)
-UNDER_WAY: Final = ("SUBMITTED", "GATE_RUNNING", "INCONCLUSIVE", "APPROVED")
-OPEN: Final = (*UNDER_WAY, *WAITING)
+WAITING: Final = (ProposalState.AWAITING_APPROVAL,)
+UNDER_WAY: Final = tuple(OPEN.difference(WAITING))
 SERVED: Final = ("SERVING", "REVERTED", "SUPERSEDED")
 SHOWN: Final = 50
 """Proposals of one page: each comes with its whole text."""

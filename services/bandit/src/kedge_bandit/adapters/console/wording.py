@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup, escape
 
-from kedge.bandit.v1 import audit_event_pb2, decision_pb2, policy_pb2, proposal_pb2
+from kedge.bandit.v1 import decision_pb2, policy_pb2, proposal_pb2
 from kedge_bandit.adapters.console.inert import inert
 from kedge_bandit.domain.principal import person_in
 
@@ -219,15 +219,29 @@ def command(*words: str, because: str = "…") -> str:
     return " ".join(["kedge", *(shlex.quote(word) for word in words), "--because", reason])
 
 
-def facts_of(event: audit_event_pb2.AuditEvent) -> list[tuple[str, str]]:
-    """Read the facts of an audit event as name and value; none where they were erased."""
+def facts(text: str) -> Mapping[str, Any] | None:
+    """Read an object of JSON; of no text an empty one, None where it is something else.
+
+    >>> facts('{"floor": 0.8}'), facts(""), facts("Be brief.")
+    ({'floor': 0.8}, {}, None)
+    """
     try:
-        read: Any = json.loads(event.payload_json or "{}")
+        read: Any = json.loads(text or "{}")
     except ValueError:
-        return [("facts", event.payload_json)]
-    if not isinstance(read, dict):
-        return [("facts", event.payload_json)]
-    return [(str(name), value if isinstance(value, str) else json.dumps(value)) for name, value in read.items()]
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def pairs(text: str, name: str) -> list[tuple[str, str]]:
+    """Write an object of JSON as names and values; what is something else, whole under a name.
+
+    >>> pairs('{"run": "r7", "seed": 3}', "lineage"), pairs("r7", "lineage")
+    ([('run', 'r7'), ('seed', '3')], [('lineage', 'r7')])
+    """
+    read = facts(text)
+    if read is None:
+        return [(name, text)]
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in read.items()]
 
 
 def lines(text: str) -> Markup:
