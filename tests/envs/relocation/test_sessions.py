@@ -9,6 +9,7 @@ import pytest
 from kedge_trainer.adapters.openenv_client import get, post
 from kedge_trainer.domain.errors import ServerRefused
 from relocation_env.client import connected
+from relocation_env.episode import Episode
 from relocation_env.features import read
 from relocation_env.ground import start
 from relocation_env.models import RelocationAction
@@ -45,7 +46,7 @@ def test_a_grade_is_of_the_episodes_own_task_and_of_a_kept_episode(url: str) -> 
 
 
 def test_the_oldest_episode_goes_first_and_a_finished_one_stays_until_then() -> None:
-    kept = Sessions()
+    kept = Sessions[Episode]()
     finished, _ = played("easy", *solved("easy"))
     kept.keep("first", finished)
     for number in range(MOST - 1):

@@ -2,19 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
 from brief_routing_env.actions import FIELDS
+from brief_routing_env.answer import find_action
 from brief_routing_env.scenarios import Profile, read_name
 from brief_routing_env.tasks import EXPERTS, QUESTIONS
 from brief_routing_env.view import View
 from brief_routing_env.world import Verb
-
-UNREADABLE: Final = {"action_type": "unreadable"}
-"""What an answer becomes that is no action: the environment refuses it and counts it as invalid."""
-
-LONGEST: Final = 20_000
-"""Characters of an answer that are looked at."""
 
 
 def instructions(task: str) -> str:
@@ -75,15 +70,5 @@ def parse(text: str) -> dict[str, object]:
     >>> parse("ask the analyst")
     {'action_type': 'unreadable'}
     """
-    decoder = json.JSONDecoder()
-    looked_at = text[:LONGEST]
-    start = looked_at.find("{")
-    while start >= 0:
-        try:
-            found, _ = decoder.raw_decode(looked_at, start)
-        except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict) and isinstance(found.get("action_type"), str):
-            return {name: found[name] for name in FIELDS if isinstance(found.get(name), str)}
-        start = looked_at.find("{", start + 1)
-    return dict(UNREADABLE)
+    found = find_action(text)
+    return {name: found[name] for name in FIELDS if isinstance(found.get(name), str)}

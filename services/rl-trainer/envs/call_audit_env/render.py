@@ -4,15 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from call_audit_env.answer import find_action
 from call_audit_env.book import Book, default
 from call_audit_env.moves import CHUNK, PER_TURN, PRICES, SCHEMA, Tool
 from call_audit_env.view import View
-
-UNREADABLE = {"action_type": "unreadable"}
-"""What an answer becomes that is no action: the environment refuses it and charges for it."""
-
-LONGEST = 20_000
-"""Characters of an answer that are looked at."""
 
 _KNOWN = frozenset(cast("Mapping[str, object]", SCHEMA["properties"]))
 
@@ -97,15 +92,4 @@ def parse(text: str) -> dict[str, object]:
     >>> parse("read the first turn")["action_type"]
     'unreadable'
     """
-    decoder = json.JSONDecoder()
-    looked_at = text[:LONGEST]
-    start = looked_at.find("{")
-    while start >= 0:
-        try:
-            found, _ = decoder.raw_decode(looked_at, start)
-        except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict) and isinstance(found.get("action_type"), str):
-            return {key: value for key, value in found.items() if key in _KNOWN}
-        start = looked_at.find("{", start + 1)
-    return dict(UNREADABLE)
+    return {key: value for key, value in find_action(text).items() if key in _KNOWN}

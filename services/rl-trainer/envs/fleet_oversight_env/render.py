@@ -1,18 +1,14 @@
 """The fleet as text for a language model, and the way back from its answer. Part of the environment's version."""
 
-import json
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
+from fleet_oversight_env.answer import find_action
 from fleet_oversight_env.laws import GOVERNANCE_BUDGET, LOCKED_STEPS, WORKERS
 from fleet_oversight_env.observation import PLANNING, Configured, Oversight, Planning
 from fleet_oversight_env.planning import CHUNK_SIZES, CHUNK_STRATEGIES, EMBEDDING_MODELS, TOP_KS
 from fleet_oversight_env.scenarios import TASKS
 from fleet_oversight_env.view import VERDICTS
-
-UNREADABLE: Final = {"action_type": "unreadable"}
-LONGEST: Final = 20_000
-"""Characters of an answer that are looked at."""
 
 
 def instructions(task: str) -> str:
@@ -99,15 +95,4 @@ def parse(text: str) -> dict[str, object]:
     >>> parse("pause them all")
     {'action_type': 'unreadable'}
     """
-    decoder = json.JSONDecoder()
-    looked_at = text[:LONGEST]
-    start = looked_at.find("{")
-    while start >= 0:
-        try:
-            found, _ = decoder.raw_decode(looked_at, start)
-        except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict) and isinstance(found.get("action_type"), str):
-            return found
-        start = looked_at.find("{", start + 1)
-    return dict(UNREADABLE)
+    return find_action(text)

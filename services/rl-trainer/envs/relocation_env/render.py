@@ -1,18 +1,12 @@
 """The case as text for a language model, and the way back from its answer. Part of the environment's version."""
 
-import json
 from collections.abc import Mapping
 from typing import cast
 
+from relocation_env.answer import find_action
 from relocation_env.rules import COUNTRIES, DOCUMENTS, MAX_STEPS, SETS, Verb
 from relocation_env.scenarios import BLIND
 from relocation_env.view import View
-
-UNREADABLE = {"action_type": "unreadable", "target": ""}
-"""What an answer becomes that is no action: the environment refuses it and counts it as invalid."""
-
-LONGEST = 20_000
-"""Characters of an answer that are looked at."""
 
 
 def instructions(task: str) -> str:
@@ -79,16 +73,6 @@ def parse(text: str) -> dict[str, object]:
     >>> parse("approve HR please")["action_type"]
     'unreadable'
     """
-    decoder = json.JSONDecoder()
-    looked_at = text[:LONGEST]
-    start = looked_at.find("{")
-    while start >= 0:
-        try:
-            found, _ = decoder.raw_decode(looked_at, start)
-        except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict) and isinstance(found.get("action_type"), str):
-            target = found.get("target")
-            return {"action_type": found["action_type"], "target": target if isinstance(target, str) else ""}
-        start = looked_at.find("{", start + 1)
-    return dict(UNREADABLE)
+    found = find_action(text)
+    target = found.get("target")
+    return {"action_type": found["action_type"], "target": target if isinstance(target, str) else ""}
