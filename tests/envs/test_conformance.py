@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from math import isfinite
 from random import Random
 from statistics import fmean
 from typing import cast
@@ -233,7 +234,15 @@ def test_an_observation_says_why_the_last_action_did_nothing(name: str) -> None:
 def test_any_answer_of_a_model_is_an_action_or_becomes_a_refused_one(name: str, text: str) -> None:
     ground = load(name)
     action = ground.parse(text)
-    ground.start(next(iter(ground.TASKS)), SEED).step(action)
+    assert json.loads(json.dumps(action)) == action
+    episode = ground.start(next(iter(ground.TASKS)), SEED)
+    assert isfinite(episode.step(action).reward)
+    assert action["action_type"] in action_types(ground) or episode.observe()[ground.REFUSAL]
+
+
+def action_types(ground: Ground) -> list[str]:
+    properties = cast("Mapping[str, Mapping[str, list[str]]]", ground.ACTION_SCHEMA["properties"])
+    return properties["action_type"]["enum"]
 
 
 @every_task
