@@ -61,7 +61,7 @@ class PutPolicy:
             FloorNotApproved: its floor is below what the stages of the policy allow.
             ReasonRequired, IdempotencyConflict, TenantDenied.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await _find(ledger, name)
             policy = found
@@ -116,7 +116,7 @@ class UpsertArm:
         Raises:
             VersionMismatch, IllegalTransition, InvalidPolicy, and for new content what `SubmitProposal` raises.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.policies.get(name)
             if new_content(found.spec, arm):
@@ -159,7 +159,7 @@ async def _moved(
     move: Callable[[Policy, Change], Move],
 ) -> Policy:
     tenant, name, expected_version = seen
-    change = Change(tenant=tenant, actor=order.actor, because=order.because, at=clock.now())
+    change = order.change(tenant, clock)
     async with ledgers.open(tenant) as ledger:
         found = await ledger.policies.get(name)
         if not await ledger.policies.is_first(order.write):

@@ -68,7 +68,7 @@ class ApproveProposal:
 
         async def attempt() -> Proposal:
             async with self.ledgers.open(tenant) as ledger:
-                return await _approved(ledger, proposal, consent, order, change_of(tenant, order, self.clock))
+                return await _approved(ledger, proposal, consent, order, order.change(tenant, self.clock))
 
         return await retried(attempt)
 
@@ -109,7 +109,7 @@ class RejectProposal:
 
     async def __call__(self, tenant: TenantId, proposal: ProposalId, order: Order) -> Proposal:
         """Reject it; one that waits to be served is VOIDED. Raises ProposalNotFound, IllegalTransition."""
-        change = change_of(tenant, order, self.clock)
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
             if found.state in WAITING:
@@ -141,7 +141,7 @@ class RevertProposal:
         """Revert it. Raises ProposalNotFound, IllegalTransition where it is not served, InvalidPolicy."""
 
         async def attempt() -> Proposal:
-            change = change_of(tenant, order, self.clock)
+            change = order.change(tenant, self.clock)
             async with self.ledgers.open(tenant) as ledger:
                 found = await ledger.proposals.get(proposal)
                 await ledger.proposals.hold(found.policy)
@@ -165,8 +165,3 @@ async def _check_objection(ledger: ProposingLedger, found: Proposal) -> None:
     objector = await ledger.proposals.objection(found.proposal_id)
     if objector:
         raise IllegalTransition(f"{objector} rejects it: an approval never overtakes a rejection")
-
-
-def change_of(tenant: TenantId, order: Order, clock: Clock) -> Change:
-    """Give the change that an order asks for, now."""
-    return Change(tenant=tenant, actor=order.actor, because=order.because, at=clock.now())

@@ -69,7 +69,7 @@ class EraseUser:
 
 
 def _check_reason(order: Order, secret: str, clock: Clock, tenant: TenantId | None = None) -> Change:
-    change = Change(tenant=tenant or TenantId(secret), actor=order.actor, because=order.because, at=clock.now())
+    change = order.change(tenant or TenantId(secret), clock)
     change.event("erased", "", {})  # refuses a missing reason
     if secret.casefold() in order.because.casefold():
         raise InvalidValue("because", "naming whom it erases", "a reason that stays when they are gone")

@@ -42,6 +42,10 @@ class Order:
     because: str
     write: WriteId = WriteId()
 
+    def change(self, tenant: TenantId, clock: Clock) -> Change:
+        """Give the change that is asked for, of a tenant, now."""
+        return Change(tenant=tenant, actor=self.actor, because=self.because, at=clock.now())
+
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
@@ -98,7 +102,7 @@ class Unfreeze:
     async def _within(
         self, tenant: TenantId, name: PolicyName | None, quarantine: QuarantineChoice, order: Order
     ) -> None:
-        change = _change(tenant, order, self.clock)
+        change = order.change(tenant, self.clock)
         async with self.levels.ledgers.open(tenant) as ledger:
             if not await ledger.policies.is_first(order.write):
                 return
@@ -129,7 +133,7 @@ class Unfreeze:
     async def _resume_all(self, tenant: TenantId, quarantine: QuarantineChoice, order: Order) -> None:
         async with self.levels.ledgers.open(tenant) as ledger:
             above = await ledger.policies.tenant_mode()
-            await _resume_policies(ledger, above, _change(tenant, order, self.clock), quarantine)
+            await _resume_policies(ledger, above, order.change(tenant, self.clock), quarantine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ class StagePolicy:
                 found = await ledger.policies.get(name)
                 if not await ledger.policies.is_first(order.write):
                     return found
-                change = _change(tenant, order, self.clock)
+                change = order.change(tenant, self.clock)
                 moved, event = stage(found, change, floor=floor, uniform_slice=uniform_slice)
                 await follow_floor(ledger, found, floor, change)
                 await ledger.policies.put(moved, event)
@@ -184,7 +188,7 @@ async def _set(levels: Levels, clock: Clock, scope: Scope, order: Order, wanted:
         event = _global_event(order, clock, wanted.verb, wanted.mode)
         await levels.registry.put_global_mode(wanted.mode, event)
     elif scope.policy is None:
-        await _set_tenant(levels.ledgers, _change(scope.tenant, order, clock), order.write, wanted)
+        await _set_tenant(levels.ledgers, order.change(scope.tenant, clock), order.write, wanted)
     else:
         await _moved(levels.ledgers, clock, (scope.tenant, scope.policy), order, wanted.move)
 
@@ -214,7 +218,7 @@ async def _moved(
             found = await ledger.policies.get(name)
             if not await ledger.policies.is_first(order.write):
                 return found
-            moved, event = move(found, _change(tenant, order, clock))
+            moved, event = move(found, order.change(tenant, clock))
             await ledger.policies.put(moved, event)
         return moved
 
@@ -257,10 +261,6 @@ async def _resume_policies(ledger: GovernedLedger, above: Mode, change: Change, 
         if not policy.mode.stops_time:
             await ledger.policies.put(*renew_epoch(policy, change, quarantine=quarantine))
             await ledger.policies.release_quarantine(policy.name, quarantine, change.at)
-
-
-def _change(tenant: TenantId, order: Order, clock: Clock) -> Change:
-    return Change(tenant=tenant, actor=order.actor, because=order.because, at=clock.now())
 
 
 def _global_event(order: Order, clock: Clock, verb: str, mode: Mode) -> AuditEvent:

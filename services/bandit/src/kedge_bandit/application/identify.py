@@ -8,7 +8,6 @@ from kedge_bandit.application.govern import Order
 from kedge_bandit.application.identity_ports import Identities, KeptBinding, KeptKey
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.api_key import KEY_ID_BYTES, SECRET_BYTES, StoredKey, format_key, hash_of, split_key
-from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import InvalidName, InvalidValue, PermissionDenied, StoreUnavailable
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.identity import Binding, certificate_name
@@ -53,7 +52,7 @@ class CreateKey:
             PermissionDenied: it is to stand for another person than the one who makes it, who is no operator.
             TenantDenied, InvalidName, InvalidValue: unknown tenant; no name; an operator's role, or a past time.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         if not wish.principal.strip() or len(wish.principal) > MAX_PRINCIPAL or not wish.principal.isprintable():
             raise InvalidName("principal", wish.principal[:40], "1 to 64 printable characters")
         _check_role(wish.role)
@@ -88,7 +87,7 @@ class RevokeKey:
 
     async def __call__(self, tenant: TenantId, key_id: str, order: Order) -> KeptKey:
         """End it. Raises CredentialNotFound, TenantDenied, ReasonRequired."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         return await self.identities.revoke_key(key_id, change, order.write)
 
 
@@ -101,7 +100,7 @@ class BindIdentity:
 
     async def __call__(self, tenant: TenantId, name: str, role: Role, order: Order, *, made_by: Maker) -> KeptBinding:
         """Bind it. Raises InvalidName, InvalidValue for an operator's role, TenantDenied, ReasonRequired."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         _check_role(role)
         return await self.identities.bind(Binding(certificate_name(name), tenant, role, made_by), change, order.write)
 
@@ -115,7 +114,7 @@ class UnbindIdentity:
 
     async def __call__(self, tenant: TenantId, name: str, order: Order) -> None:
         """End it. Raises CredentialNotFound, TenantDenied, ReasonRequired."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         await self.identities.unbind(certificate_name(name), change, order.write)
 
 

@@ -41,7 +41,7 @@ class Incidents:
     async def _moved(
         self, tenant: TenantId, number: int, order: Order, move: Callable[[Incident, Change], Move]
     ) -> Incident:
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.incidents.get(number)
             if not await ledger.policies.is_first(order.write):

@@ -80,7 +80,7 @@ class ImportCases:
         """
         if not 1 <= len(cases) <= MAX_IMPORT:
             raise BatchTooLarge(f"{len(cases)} cases: send 1 to {MAX_IMPORT:,} at once")
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.holdouts.open(tenant) as record:
             if not await _begin(record, policy, order):
                 return Imported(0, ())
@@ -158,7 +158,7 @@ class RotateHoldout:
             IllegalTransition: there is no holdout, a query of it runs, or it was rotated four times within a year.
             ReasonRequired, IdempotencyConflict, TenantDenied.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.holdouts.open(tenant) as record:
             is_first = await _begin(record, policy, order)
             newest, gone, plan = await _planned(record, policy)
@@ -190,7 +190,7 @@ class RecordTraining:
         """Remember texts; gives how many were new. Raises BatchTooLarge, PolicyNotFound, ReasonRequired."""
         if not 1 <= len(texts) <= MAX_IMPORT or any(len(text.encode()) > MAX_CASE_BYTES for text in texts):
             raise BatchTooLarge(f"{len(texts)} texts: send 1 to {MAX_IMPORT:,}, each of at most {MAX_CASE_BYTES} bytes")
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.holdouts.open(tenant) as record:
             if not await _begin(record, policy, order, may_run=True):
                 return 0

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from kedge_bandit.application.administration_ports import SettingsChange, Tenant, TenantRegistry, TenantSettings
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
-from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.identifiers import TenantId
 
 
@@ -19,7 +18,7 @@ class OnboardTenant:
 
     async def __call__(self, tenant: TenantId, order: Order, settings: TenantSettings) -> Tenant:
         """Make it. Raises TenantExists, ReasonRequired."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         return await self.registry.onboard(settings, change, order.write)
 
 
@@ -32,7 +31,7 @@ class UpdateTenant:
 
     async def __call__(self, tenant: TenantId, order: Order, changed: SettingsChange) -> Tenant:
         """Change them, once per request. Raises TenantDenied, InvalidValue, ReasonRequired, IdempotencyConflict."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         return await self.registry.update(changed, change, order.write)
 
 

@@ -75,7 +75,7 @@ class SubmitProposal:
             IllegalTransition: it is served, or proposed, already, or could not be served.
             RecentlyReverted: the same content was reverted within 7 days.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         _check_lineage(wish.lineage)
         async with self.ledgers.open(tenant) as ledger:
             return await submitted(ledger, wish, order, change)
@@ -116,7 +116,7 @@ class RunGate:
 
     async def __call__(self, tenant: TenantId, proposal: ProposalId, order: Order) -> Proposal:
         """Start it. Raises ProposalNotFound, IllegalTransition."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
             if not await ledger.policies.is_first(order.write):
@@ -135,7 +135,7 @@ class WithdrawProposal:
         self, tenant: TenantId, proposal: ProposalId, order: Order, *, person: Person | None, role: Role
     ) -> Proposal:
         """Withdraw it. Raises ProposalNotFound, IllegalTransition, PermissionDenied for another's."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
             if not await ledger.policies.is_first(order.write):
@@ -192,7 +192,7 @@ class ReportEvaluation:
             ProposalNotFound, InvalidValue, BatchTooLarge.
         """
         _check_scores(scores)
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             found = await ledger.proposals.get(proposal)
             if not await ledger.policies.is_first(order.write):

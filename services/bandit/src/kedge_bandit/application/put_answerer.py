@@ -41,7 +41,7 @@ class PutAnswerer:
             InvalidValue: one could not be asked from here.
             PolicyNotFound, ReasonRequired.
         """
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         given = {AnswererPart.ANSWERER: answerer} | ({} if judge is None else {AnswererPart.JUDGE: judge})
         for settings in given.values():
             self.connect.check_settings(tenant, settings)

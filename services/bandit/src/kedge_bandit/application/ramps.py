@@ -98,7 +98,7 @@ class MoveRamp:
         """
 
         async def attempt() -> Seen:
-            change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+            change = order.change(tenant, self.clock)
             async with self.ledgers.open(tenant) as ledger:
                 policy = await ledger.policies.get(name)
                 applied = await is_applied(ledger, policy, self.override(tenant, name))

@@ -109,7 +109,7 @@ class NotNow:
             raise BatchTooLarge(f"{len(windows)} windows: state at most {MAX_WINDOWS}")
         if len({(window.policy, window.start) for window in windows}) != len(windows):
             raise InvalidValue("windows", "two of one policy with one start_time", "one of them")
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         facts = {f"{window.policy or '*'} {window.start.isoformat()}": window.end.isoformat() for window in windows}
         event = change.event("not_now.put", f"tenants/{tenant}", facts)
         async with self.ledgers.open(tenant) as ledger:

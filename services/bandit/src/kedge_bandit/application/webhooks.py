@@ -10,7 +10,6 @@ from kedge_bandit.application.administration_ports import GovernedLedger
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.audit import AuditEvent, ChainedEvent, Fact
-from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.webhook import SECRET_BYTES, Delivery, DeliveryState, Webhook, check_url, new_secret
 
@@ -110,7 +109,7 @@ class SetUpWebhooks:
     ) -> tuple[KeptWebhook, str]:
         """Put one; gives its secret where it was made now, else an empty text. Raises InvalidValue, ReasonRequired."""
         self.allowed.check(wanted.url)
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             known = next((one for one in await ledger.webhooks.list() if one.webhook.name == wanted.name), None)
             if not await ledger.policies.is_first(order.write) and known is not None:
@@ -124,7 +123,7 @@ class SetUpWebhooks:
 
     async def delete(self, tenant: TenantId, name: str, order: Order) -> None:
         """End one. Raises WebhookNotFound, ReasonRequired."""
-        change = Change(tenant=tenant, actor=order.actor, because=order.because, at=self.clock.now())
+        change = order.change(tenant, self.clock)
         async with self.ledgers.open(tenant) as ledger:
             if await ledger.policies.is_first(order.write):
                 await ledger.webhooks.delete(name, change.event("webhook.deleted", _subject(tenant, name), {}))
