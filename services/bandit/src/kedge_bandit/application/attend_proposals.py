@@ -7,7 +7,6 @@ from typing import Final
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedgers
 from kedge_bandit.application.serve_proposal import (
-    WAITING,
     because_of,
     end_if_over,
     is_not_now,
@@ -20,7 +19,7 @@ from kedge_bandit.domain.gate import GateResult, Inconclusive, Verdict
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.proposal import Proposal, ProposalId, Step, conclude_gate, reject
 from kedge_bandit.domain.proposal_errors import PolicyFrozen
-from kedge_bandit.domain.proposal_state import ProposalState
+from kedge_bandit.domain.proposal_state import WAITING, ProposalState
 
 LONGEST_GATE: Final = timedelta(days=1)
 """After so long without a verdict nobody runs a gate any more."""

@@ -85,12 +85,8 @@ class Claim:
 
     async def _is_free(self, record: HoldoutRecord, tenant: TenantId, proposal: Proposal) -> bool:
         """Say whether no query of the policy runs; one whose process has fallen silent is ended, and used."""
-        newest = await record.cases.newest(proposal.policy)
-        rows = [] if newest is None else await record.ledger.rows(proposal.policy, newest.since)
         now = self.clock.now()
-        for row in rows:
-            if row.close_time is not None:
-                continue
+        for row in await running_queries(record, proposal.policy):
             if row.lease_until > now:
                 return False
             told = f"the process fell silent after {row.done} of {row.total} cases; the query is used"
@@ -210,6 +206,13 @@ def _has_seen(proposal: Proposal, openers: Collection[str]) -> bool:
     """Say whether who answers for a proposal has seen cases of the holdout."""
     author = proposal.author_person
     return any(name == proposal.author or (author and person_in(name) == str(author)) for name in openers)
+
+
+async def running_queries(record: HoldoutRecord, policy: PolicyName) -> list[LedgerRow]:
+    """Read the queries of a holdout that are under way: one, or none."""
+    newest = await record.cases.newest(policy)
+    rows = [] if newest is None else await record.ledger.rows(policy, newest.since)
+    return [row for row in rows if row.close_time is None]
 
 
 async def end_query(

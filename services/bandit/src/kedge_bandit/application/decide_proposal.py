@@ -6,27 +6,16 @@ from kedge_bandit.application.floor_stages import follow_reverted
 from kedge_bandit.application.govern import Order, retried
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger, ProposingLedgers
-from kedge_bandit.application.serve_proposal import (
-    WAITING,
-    end_if_over,
-    is_not_now,
-    running_policy,
-    serve_approved,
-)
+from kedge_bandit.application.serve_proposal import end_if_over, is_not_now, running_policy, serve_approved
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition, InvalidValue, PermissionDenied
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.independence import check_independent
 from kedge_bandit.domain.principal import Person, Role
 from kedge_bandit.domain.promotion import demote
-from kedge_bandit.domain.proposal import (
-    Proposal,
-    ProposalId,
-    approve,
-    reject,
-    revert,
-)
+from kedge_bandit.domain.proposal import Proposal, ProposalId, approve, reject, revert
 from kedge_bandit.domain.proposal_errors import BindingMismatch
+from kedge_bandit.domain.proposal_state import WAITING
 
 _FORCERS = (Role.ADMIN, Role.OPERATOR)
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from kedge_bandit.application.answer_ports import Connect
+from kedge_bandit.application.claim_query import running_queries
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.holdout_ports import HoldoutRecord, Holdouts, Version
 from kedge_bandit.application.ports import Clock
@@ -207,9 +208,7 @@ async def _begin(record: HoldoutRecord, policy: PolicyName, order: Order, *, may
         IllegalTransition: a query runs, and may not.
     """
     await record.cases.lock(policy)
-    newest = await record.cases.newest(policy)
-    rows = [] if newest is None else await record.ledger.rows(policy, newest.since)
-    if not may_run and any(row.close_time is None for row in rows):
+    if not may_run and await running_queries(record, policy):
         raise IllegalTransition("a query of this holdout runs: repeat the request when it has ended")
     async with record.tenant() as ledger:
         await ledger.policies.get(policy)

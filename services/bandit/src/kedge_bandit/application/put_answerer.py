@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kedge_bandit.application.answer_ports import Connect
-from kedge_bandit.application.claim_query import end_query
+from kedge_bandit.application.claim_query import end_query, running_queries
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, HoldoutRecord, Holdouts
 from kedge_bandit.application.ports import Clock
@@ -14,9 +14,7 @@ from kedge_bandit.domain.change import Change, subject_of
 from kedge_bandit.domain.gate import Inconclusive
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.proposal import void
-from kedge_bandit.domain.proposal_state import ProposalState
-
-_WAITING = frozenset({ProposalState.AWAITING_APPROVAL, ProposalState.APPROVED})
+from kedge_bandit.domain.proposal_state import WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,9 @@ class PutAnswerer:
 
 async def _end_running(record: HoldoutRecord, policy: PolicyName, change: Change) -> None:
     """End the query that runs, as one that found nothing."""
-    newest = await record.cases.newest(policy)
-    rows = [] if newest is None else await record.ledger.rows(policy, newest.since)
     found = (Inconclusive.CASE_ERROR, "who answers was changed while it ran; the query is used")
-    for row in rows:
-        if row.close_time is None:
-            await end_query(record, change.tenant, policy, row, found, change.at)
+    for row in await running_queries(record, policy):
+        await end_query(record, change.tenant, policy, row, found, change.at)
 
 
 async def _differs(record: HoldoutRecord, policy: PolicyName, given: Mapping[AnswererPart, AnswererSettings]) -> bool:
@@ -82,7 +77,7 @@ async def _void_measured(record: HoldoutRecord, policy: PolicyName, change: Chan
     told = because_of(change, "who answers the holdout was changed since it was measured: propose it again")
     async with record.tenant() as ledger:
         await ledger.proposals.hold(policy)
-        for found in await ledger.proposals.in_state(policy, _WAITING):
+        for found in await ledger.proposals.in_state(policy, WAITING):
             if found.gate_result is not None and found.gate_result.answerers:
                 await ledger.proposals.put(*void(found, told))
 

@@ -14,8 +14,6 @@ from kedge_bandit.domain.proposal import Proposal, expire, proposal_name, serve,
 from kedge_bandit.domain.proposal_errors import PolicyFrozen
 from kedge_bandit.domain.proposal_state import FORCEABLE, ProposalState
 
-WAITING = (ProposalState.AWAITING_APPROVAL, ProposalState.APPROVED)
-
 
 async def end_if_over(ledger: ProposingLedger, found: Proposal, change: Change) -> Proposal | None:
     """Expire or void a proposal whose time is over or whose ground changed; None where it stands."""

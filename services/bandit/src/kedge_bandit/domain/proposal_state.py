@@ -34,5 +34,7 @@ NEXT: Final[Mapping[ProposalState, frozenset[ProposalState]]] = {
 }
 """The state table; what is not named here is final. Force alone leaves it: see `approve`."""
 FORCEABLE: Final = frozenset({_S.SUBMITTED, _S.INCONCLUSIVE, _S.GATE_FAILED})
+WAITING: Final = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED})
+"""States that end when a person decides, or the time comes."""
 OPEN: Final = frozenset(NEXT) - {_S.SERVING}
 """States in which a proposal can still come to serve."""
