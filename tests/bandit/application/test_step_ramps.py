@@ -19,7 +19,7 @@ from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.incident import Incident, close
-from kedge_bandit.domain.ramp import RampState
+from kedge_bandit.domain.ramp import Ramp, RampState
 from kedge_bandit.domain.ramp_step import Step
 from tests.bandit.application.ramped_scene import FLOORED, play_turns
 from tests.bandit.application.scene import SUPPORT, Scene, Scenes, route
@@ -51,7 +51,7 @@ async def floor(scene: Scene) -> float:
         return (await ledger.policies.get(SUPPORT)).spec.exploration.floor
 
 
-async def move(scene: Scene, movement: object, arm_id: str = "") -> Seen:
+async def move(scene: Scene, movement: object, arm_id: str = "") -> Ramp:
     by = MoveRamp(scene.ledgers, WallClock(), StatedOverride())
     order = Order(Actor("person:https://login.example#ada"), "we looked into it")
     return await by(scene.tenant, SUPPORT, arm_id, order, movement)  # type: ignore[arg-type]  # one of three functions
@@ -124,7 +124,7 @@ async def test_a_guardrail_that_is_breached_at_the_next_stage_rolls_back_and_ope
     with pytest.raises(IllegalTransition, match="incident"):
         await move(ready, advancing)
     await close_incidents(ready)
-    assert (await move(ready, advancing)).ramp.state is RampState.RUNNING
+    assert (await move(ready, advancing)).state is RampState.RUNNING
     assert await floor(ready) == 0.8
     assert await step(ready) == []
 
@@ -137,7 +137,7 @@ async def test_a_signal_that_is_breached_pauses_and_a_person_lets_it_go_on(scene
     assert await floor(scene) == 0.8
     assert (await floor_ramp(scene)).ramp.why.startswith("signal cost_usd")
 
-    assert (await move(scene, advancing)).ramp.stage.value == 0.5
+    assert (await move(scene, advancing)).stage.value == 0.5
     assert await floor(scene) == 0.5
     assert ("ramp.advanced", "person:https://login.example#ada") in events(scene, "ramp.advanced")
 

@@ -84,8 +84,8 @@ class MoveRamp:
     clock: Clock
     override: Override
 
-    async def __call__(self, tenant: TenantId, name: PolicyName, arm_id: str, order: Order, move: Movement) -> Seen:
-        """Move it, and the floor or the cap with it.
+    async def __call__(self, tenant: TenantId, name: PolicyName, arm_id: str, order: Order, move: Movement) -> Ramp:
+        """Move it, and the floor or the cap with it; gives it as it stands then.
 
         Args:
             arm_id: whose ramp; empty: the floor's.
@@ -97,21 +97,20 @@ class MoveRamp:
             IllegalTransition: as `domain.ramp` says; ReasonRequired.
         """
 
-        async def attempt() -> Seen:
+        async def attempt() -> Ramp:
             change = order.change(tenant, self.clock)
             async with self.ledgers.open(tenant) as ledger:
                 policy = await ledger.policies.get(name)
                 applied = await is_applied(ledger, policy, self.override(tenant, name))
                 found = await _find(ledger, policy, arm_id)
-                seen = await look(ledger, policy, found, is_applied=applied)
                 if not await ledger.policies.is_first(order.write):
-                    return seen
-                moved = move(seen, change)
+                    return found
+                moved = move(await look(ledger, policy, found, is_applied=applied), change)
                 if move is advancing:
                     serving = frozenset({ProposalState.SERVING})
                     check_advancer(await ledger.proposals.in_state(name, serving), order.actor)
-                policy = await settle(ledger, policy, found, moved, change)
-                return await look(ledger, policy, moved[0], is_applied=applied)
+                await settle(ledger, policy, found, moved, change)
+                return moved[0]
 
         return await retried(attempt)
 

@@ -72,7 +72,8 @@ class ReadProposals:
     async def follow(self, tenant: TenantId, proposal: ProposalId | None) -> AsyncIterator[Proposal]:
         """Give every proposal, or one, as it is, and again after each step, for ever. Raises ProposalNotFound."""
         if proposal is not None:
-            await self.one(tenant, proposal)
+            async with self.ledgers.open(tenant) as ledger:
+                await ledger.proposals.get(proposal)
         after = 0
         while True:
             async with self.ledgers.open(tenant) as ledger:
