@@ -52,20 +52,19 @@ class Run:
         return [task.result() for task in asked]
 
     async def _pair(self, case: HoldoutCase, room: asyncio.Semaphore) -> Pair:
-        nothing = Pair(candidate=None, incumbent=None, slice=case.slice, adversarial=case.adversarial, failed=True)
         async with room:
             if self.failed:
-                return nothing
+                return unanswered(case)
             try:
                 candidate, incumbent = await self._both(case)
                 scores = await self._scores(case, candidate, incumbent)
                 self._take(candidate, incumbent)
             except AnswerFailed as error:
                 self._fail(error)
-                return nothing
+                return unanswered(case)
             except Exception as error:  # noqa: BLE001 - an answer is from outside: whatever it breaks, the query ends now
                 self._fail(AnswerFailed(f"an answer could not be used ({type(error).__name__})"))
-                return nothing
+                return unanswered(case)
         self.done += 1
         for side, answer, score in ((CANDIDATE, candidate, scores[0]), (INCUMBENT, incumbent, scores[1])):
             self.kept.append(KeptAnswer(case_hash=case.case_hash, side=side, answer=answer, score=score))
@@ -109,6 +108,11 @@ class Run:
         if self.judge is None:
             raise AnswerFailed("a rubric needs a judge: put one with `kedge holdout answerer`")
         return await self.judge(case.check, case.text, candidate.output, incumbent.output)
+
+
+def unanswered(case: HoldoutCase) -> Pair:
+    """Say that a case was not answered, or not judged."""
+    return Pair(candidate=None, incumbent=None, slice=case.slice, adversarial=case.adversarial, failed=True)
 
 
 def _check(answer: Answer) -> None:

@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 import numpy as np
 
-from kedge_bandit.application.answer_cases import INCUMBENT, Run
+from kedge_bandit.application.answer_cases import INCUMBENT, Run, unanswered
 from kedge_bandit.application.answer_ports import AnswerFailed, Connect
 from kedge_bandit.application.claim_query import Claim, Claimed, conclude_with
 from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, Holdouts, KeptAnswer
@@ -19,7 +19,7 @@ from kedge_bandit.application.proposal_ports import Reported
 from kedge_bandit.domain.candidate import actions_compared
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.gate import GateResult
-from kedge_bandit.domain.holdout import CheckKind, HoldoutCase, Part
+from kedge_bandit.domain.holdout import CheckKind, Part
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.verdict import Pair, Scored, conclude, quality_of
@@ -45,7 +45,7 @@ class Asked:
     pairs: Sequence[Pair] = ()
     run: Run | None = None
     told: str = ""
-    arms: Sequence[Arm] = field(default=())
+    arms: Sequence[Arm] = ()
 
     @property
     def done(self) -> int:
@@ -118,10 +118,10 @@ class RunGate:
                 asked.pairs = await asked.run(cases)
                 asked.told = asked.run.failed
         except AnswerFailed as error:
-            asked.pairs, asked.told = [_unanswered(case) for case in cases], str(error)
+            asked.pairs, asked.told = [unanswered(case) for case in cases], str(error)
         except TimeoutError:
             told = f"the run took over {self.longest}: let more be answered at once (`parallel`), or sooner"
-            asked.pairs, asked.told = [_unanswered(case) for case in cases], told
+            asked.pairs, asked.told = [unanswered(case) for case in cases], told
 
     async def _beat(self, claimed: Claimed, asked: Asked, asking: "asyncio.Task[None]") -> bool:
         """Say every two seconds that the query runs; False where it was ended meanwhile, or its proposal withdrawn."""
@@ -183,10 +183,6 @@ def models_now(
     now, before = ", ".join(found), models.get(asked, "")
     told = f"{asked or 'the model'} is answered by {now} now, and was by {before}" if before and before != now else ""
     return json.dumps(models | {asked: now}, sort_keys=True), told
-
-
-def _unanswered(case: HoldoutCase) -> Pair:
-    return Pair(candidate=None, incumbent=None, slice=case.slice, adversarial=case.adversarial, failed=True)
 
 
 def _reported(one: Reported) -> Pair:

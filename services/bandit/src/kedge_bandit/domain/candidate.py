@@ -41,7 +41,7 @@ _DIMENSIONS: Mapping[ProposalKind, tuple[Dimension, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What would be served; exactly the field of its kind is set, which `candidate` checks.
+    """What would be served; exactly the field of its kind is set, else it is refused.
 
     Attributes:
         arm: of PROMPT, LORA, ENVIRONMENT_POLICY and ARM.

@@ -1,6 +1,6 @@
 """Say what the holdout gate found about a candidate, with its power; never a case."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -119,15 +119,15 @@ class GateResult:
     detectable_lift: float = 0.0
     vetoes: int = 0
     adversarial_cases: int = 0
-    slices: tuple[SliceResult, ...] = field(default=())
+    slices: tuple[SliceResult, ...] = ()
     holdout_version: str = ""
     answerer_kind: str = ""
-    answerers: tuple[AskedOf, ...] = field(default=())
+    answerers: tuple[AskedOf, ...] = ()
     reported_by: str = ""
     added_cases: int = 0
-    imported_by: tuple[str, ...] = field(default=())
-    unmet: tuple[str, ...] = field(default=())
-    reasons: tuple[str, ...] = field(default=())
+    imported_by: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a verdict that contradicts itself. Raises InvalidValue."""
