@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.candidate import Candidate, ProposalKind, actions_compared
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.consent import served, what_needs_consent
+from kedge_bandit.domain.consent import check_terms, served, what_needs_consent
 from kedge_bandit.domain.dimension import Arm, Dimension
 from kedge_bandit.domain.errors import IllegalTransition, InvalidPolicy, InvalidValue
 from kedge_bandit.domain.gate import Difference, GateResult, Inconclusive, Verdict
@@ -251,14 +251,17 @@ def test_what_an_arm_joined_with_is_not_one_persons_to_take() -> None:
         dimension=PROMPT, name="steps", content="Answer {question} in steps.", template_variables=("question",)
     )
     spec = replace(SPEC, arms=(*SPEC.arms[:2], asking))
-    without = replace(spec, arms=(*SPEC.arms[:2], replace(asking, template_variables=())))
-    assert what_needs_consent(spec, without) == ("arm steps without its template variables question",)
-    heir = replace(spec, arms=(*SPEC.arms[:2], replace(asking, succeeds=SPEC.arms[1].arm_id)))
-    assert what_needs_consent(spec, heir) == ("another predecessor of arm steps",)
-    assert what_needs_consent(spec, spec) == ()
+    with pytest.raises(IllegalTransition, match="arm steps without its template variables question: that is fixed"):
+        check_terms(spec, replace(asking, template_variables=()))
+    with pytest.raises(IllegalTransition, match="another predecessor of arm steps: that is fixed"):
+        check_terms(spec, replace(asking, succeeds=SPEC.arms[1].arm_id))
+    check_terms(spec, asking)
 
 
 def test_learning_without_safety_verdicts_takes_consent() -> None:
     unsafe = replace(SPEC, reward=replace(SPEC.reward, safety_source=SafetySource.NONE))
     assert what_needs_consent(SPEC, unsafe) == ("learning without safety verdicts",)
     assert what_needs_consent(unsafe, SPEC) == what_needs_consent(unsafe, unsafe) == ()
+    policy, _ = create(PolicyName("support"), SPEC, change())
+    promoted, _ = promote(policy, Candidate(ProposalKind.CONFIG, configuration=unsafe), change())
+    assert promoted.spec.reward.safety_source is SafetySource.NONE

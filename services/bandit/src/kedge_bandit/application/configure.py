@@ -12,9 +12,9 @@ from kedge_bandit.application.propose import Wish, submitted
 from kedge_bandit.domain.advice import warnings_of
 from kedge_bandit.domain.candidate import Candidate, ProposalKind
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.consent import new_content, other_terms, what_needs_consent
+from kedge_bandit.domain.consent import check_terms, new_content, what_needs_consent
 from kedge_bandit.domain.dimension import Arm, Dimension
-from kedge_bandit.domain.errors import IllegalTransition, PolicyNotFound, VersionMismatch
+from kedge_bandit.domain.errors import PolicyNotFound, VersionMismatch
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.lifecycle import ArmPointer, Move, create, replace_spec, retire_arm, upsert_arm, with_history
 from kedge_bandit.domain.policy import Policy, PolicySpec
@@ -126,8 +126,7 @@ class UpsertArm:
             if not await ledger.policies.is_first(order.write):
                 return Upserted(found, None)
             _check_version(found, expected_version)
-            if terms := other_terms(found.spec, arm):
-                raise IllegalTransition(f"{' and '.join(terms)}: that is fixed when an arm joins, give it another name")
+            check_terms(found.spec, arm)
             moved, event = upsert_arm(found, arm, change)
             await ledger.policies.put(moved, event)
         return Upserted(moved, None)
@@ -176,6 +175,8 @@ def _at_floor(spec: PolicySpec, found: Policy) -> PolicySpec:
 
 
 def _check_consent(found: Policy, spec: PolicySpec) -> None:
+    for arm in spec.arms:
+        check_terms(found.spec, arm)
     if needing := what_needs_consent(found.spec, with_history(found, spec)):
         raise ProposalRequired(
             " and ".join(needing), "put the policy as it is, and submit each with `kedge proposal submit`"

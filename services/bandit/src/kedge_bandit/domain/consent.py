@@ -4,6 +4,7 @@ from typing import Final
 
 from kedge_bandit.domain.candidate import arms_of, contents
 from kedge_bandit.domain.dimension import Arm, Dimension
+from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.policy import PolicySpec
 from kedge_bandit.domain.reward_spec import SafetySource
 
@@ -22,14 +23,19 @@ def new_content(before: PolicySpec, arm: Arm) -> bool:
     return served(arm) not in {served(old) for old in before.arms if not old.retired}
 
 
-def other_terms(before: PolicySpec, arm: Arm) -> tuple[str, ...]:
-    """Name what a live arm joined with and would lose: its successors are held to it, and its evidence came by it."""
+def check_terms(before: PolicySpec, arm: Arm) -> None:
+    """Refuse to take from a live arm what it joined with: its successors are held to it, and its evidence came by it.
+
+    Raises:
+        IllegalTransition: it would lose template variables, or have another predecessor.
+    """
     [old] = [one for one in before.arms if not one.retired and served(one) == served(arm)] or [arm]
     lost = sorted(set(old.template_variables) - set(arm.template_variables))
     terms = [f"arm {arm.name} without its template variables {', '.join(lost)}"] if lost else []
     if old.succeeds != arm.succeeds:
         terms.append(f"another predecessor of arm {arm.name}")
-    return tuple(terms)
+    if terms:
+        raise IllegalTransition(f"{' and '.join(terms)}: that is fixed when an arm joins, give it another name")
 
 
 def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]:
@@ -53,7 +59,6 @@ def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]
     for arm in after.arms:
         if arm.retired or new_content(before, arm):
             continue
-        found += other_terms(before, arm)
         if after.exploration.arm_caps.get(arm.arm_id, 1.0) > caps.get(arm.arm_id, 1.0) + _ROUNDING:
             found.append(f"a higher cap of arm {arm.name}")
     return tuple(found)

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from kedge_bandit.domain.candidate import Candidate, arms_of, incumbent_arm
 from kedge_bandit.domain.change import Change
-from kedge_bandit.domain.consent import what_needs_consent
 from kedge_bandit.domain.dimension import Arm
-from kedge_bandit.domain.errors import IllegalTransition, InvalidPolicy
+from kedge_bandit.domain.errors import InvalidPolicy
 from kedge_bandit.domain.lifecycle import Move, replace_spec, stage, upsert_arm, with_history
 from kedge_bandit.domain.policy import Policy, PolicySpec
 
@@ -27,7 +26,7 @@ def promote(policy: Policy, candidate: Candidate, change: Change) -> Move:
         exploration = replace(spec.exploration, arm_caps=caps)
         return replace_spec(policy, replace(spec, baseline=dict(candidate.baseline), exploration=exploration), change)
     if candidate.configuration is not None:
-        return _configured(policy, _with_settings(spec, candidate.configuration), change)
+        return replace_spec(policy, _with_settings(spec, candidate.configuration), change)
     if candidate.floor is None:
         raise InvalidPolicy("the candidate is empty: propose an arm, a baseline, a configuration or a floor")
     return stage(policy, change, floor=candidate.floor, uniform_slice=candidate.uniform_slice)
@@ -62,14 +61,8 @@ def demote(policy: Policy, candidate: Candidate, base: PolicySpec, change: Chang
     return replace_spec(policy, before, change)
 
 
-def _configured(policy: Policy, spec: PolicySpec, change: Change) -> Move:
-    """Put settings that serve nothing new by themselves. Raises IllegalTransition for any that do."""
-    if needing := what_needs_consent(policy.spec, spec):
-        raise IllegalTransition(f"a configuration brings no {' and no '.join(needing)}: propose that by itself")
-    return replace_spec(policy, spec, change)
-
-
 def _with_settings(spec: PolicySpec, settings: PolicySpec) -> PolicySpec:
+    """Give a spec other settings; what is served, and how much of it, stays as it is."""
     stage = spec.exploration
     exploration = replace(
         settings.exploration, arm_caps=stage.arm_caps, floor=stage.floor, uniform_slice=stage.uniform_slice
