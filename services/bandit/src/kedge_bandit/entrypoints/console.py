@@ -87,17 +87,18 @@ def _provider_of(settings: Settings, tokens: Tokens) -> Provider:
     )
 
 
-def places(settings: Settings) -> tuple[Place, Place]:
-    """Find server and gate as the command line does: KEDGE_ADDRESS, KEDGE_CA, a certificate where they demand one."""
+def places() -> tuple[Place, Place]:
+    """Find server and gate as the command line does: their addresses, KEDGE_CA, a certificate where they demand one."""
     client = read_client_settings()
-    gate = f"{settings.host}:{settings.gate_port}"
     if not client.ca:
-        return Place(address=client.address), Place(address=gate)
+        return Place(address=client.address), Place(address=client.gate_address)
     ca, key, certificate = (
         Path(path).read_bytes() if path else None for path in (client.ca, client.certificate_key, client.certificate)
     )
     credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-    return Place(address=client.address, credentials=credentials), Place(address=gate, credentials=credentials)
+    return Place(address=client.address, credentials=credentials), Place(
+        address=client.gate_address, credentials=credentials
+    )
 
 
 class Server(uvicorn.Server):
@@ -114,7 +115,7 @@ def make_console(settings: Settings, origins: Collection[str], doors: Doors) -> 
     """Make the console over the server that the environment names."""
     return Console(
         origins=frozenset(origins),
-        connect=partial(connected, *places(settings), Gym(settings.gym_url)),
+        connect=partial(connected, *places(), Gym(settings.gym_url)),
         doors=doors,
         rendering=make_rendering(),
         sessions=Sessions(),
