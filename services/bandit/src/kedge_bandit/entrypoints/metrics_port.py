@@ -60,7 +60,7 @@ def serve_metrics(settings: Settings, port: int, registry: CollectorRegistry) ->
     except OSError as error:
         raise SystemExit(
             f"/metrics cannot listen on {settings.host}:{port} ({error.strerror}): "
-            "set KEDGE_METRICS_PORT or KEDGE_WORKER_METRICS_PORT to a port that is free"
+            "set KEDGE_METRICS_PORT, KEDGE_WORKER_METRICS_PORT or KEDGE_GATE_METRICS_PORT to a port that is free"
         ) from error
     if is_encrypted(settings):
         _encrypt(server, settings)

@@ -17,12 +17,12 @@ from kedge.bandit.v1 import proposal_service_pb2 as proposing
 from kedge_bandit.adapters.grpc.status import reason_of
 from kedge_bandit.adapters.grpc.wire_policy import arm_message
 from kedge_bandit.domain.dimension import Dimension
+from kedge_bandit.domain.proposal_state import OPEN
 from kedge_bandit.entrypoints.client import Client, connected
 from kedge_bandit.entrypoints.policy_folder import Difference, compare, message_after, read_folder
 from kedge_bandit.entrypoints.printing import Because, FailedCheck, JsonFlag, answer
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Folder of policy files, TENANT/POLICY.toml or .json.")]
-_OPEN = ("SUBMITTED", "GATE_RUNNING", "INCONCLUSIVE", "AWAITING_APPROVAL", "APPROVED")
 _OUTPUT_ONLY = (
     *("mode", "policy_version", "action_keys", "create_time", "update_time"),
     *("seed_epoch", "baseline_index", "learner_in_force"),
@@ -124,7 +124,7 @@ def _proposed(client: Client, difference: Difference, because: str) -> list[str]
         parent=tenant,
         policy=difference.name,
         page_size=_PAGE,
-        states=[proposal_pb2.Proposal.State.Value(f"STATE_{state}") for state in _OPEN],
+        states=[proposal_pb2.Proposal.State.Value(f"STATE_{state}") for state in OPEN],
     )
     waiting = client.call(client.proposals.ListProposals, listing).proposals
     names: list[str] = []

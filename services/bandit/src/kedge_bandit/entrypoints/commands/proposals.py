@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from kedge.bandit.v1 import policy_pb2, proposal_pb2
 from kedge.bandit.v1 import proposal_service_pb2 as pb
+from kedge_bandit.domain.proposal_state import NEXT, ProposalState
 from kedge_bandit.entrypoints.client import Client, connected
 from kedge_bandit.entrypoints.documents import document_of, enum_text
 from kedge_bandit.entrypoints.policy_file import FileRefused, read_policy
@@ -30,7 +31,7 @@ proposals = typer.Typer(cls=KedgeGroup, help="Propose what comes to serve, and d
 ProposalName = Annotated[str, typer.Argument(metavar="PROPOSAL", help="tenants/TENANT/proposals/PROPOSAL")]
 Kind = Literal["prompt", "lora", "environment_policy", "arm", "baseline", "config", "floor_stage"]
 _STATES: Final = proposal_pb2.Proposal.State.DESCRIPTOR
-_FINAL: Final = ("GATE_FAILED", "REJECTED", "EXPIRED", "WITHDRAWN", "VOIDED", "REVERTED", "SUPERSEDED")
+_FINAL: Final = frozenset(ProposalState).difference(NEXT)
 _WATCH_SECONDS: Final = 0.5
 _BASELINE: Final = {
     "model_route": policy_pb2.DIMENSION_MODEL_ROUTE,
