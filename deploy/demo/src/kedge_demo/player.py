@@ -161,8 +161,8 @@ class Player:
 
     def _outcomes(self, served: Served) -> list[Outcome]:
         make = self._kedge.about(served.choice.handle)
-        judged = served.choice.judge_requested
-        return prompt_outcomes(self._world, served.turn, served.action, make, judged=judged)
+        name, judged = episode_id(served.turn), served.choice.judge_requested
+        return prompt_outcomes(self._world, served.turn, served.action, make, name=name, judged=judged)
 
     def _hand_on(self, served: Served) -> None:
         """Log the episode now that its outcomes are in, and remember its thumb for later."""
@@ -172,7 +172,7 @@ class Player:
         self._states[name] = final_state(world, served.turn, served.action, judged=judged)
         self._unacknowledged[name] = request
         self._to_log.put_nowait(request)
-        opinion = thumb(world, served.turn, served.action, self._kedge.about(handle))
+        opinion = thumb(world, served.turn, served.action, self._kedge.about(handle), name=name)
         if opinion is not None:
             self._thumbs.append((served.turn + THUMB_DELAY_TURNS, opinion))
 

@@ -20,7 +20,7 @@ from kedge_client.errors import KedgeClientError
 from kedge_client.kedge import Kedge
 from kedge_demo.keys import TenantKeys, read_keys
 from kedge_demo.play import client_baseline
-from kedge_demo.trajectory import trajectory
+from kedge_demo.trajectory import prompt_outcomes, thumb, trajectory
 from kedge_demo.world import World
 from kedge_demo.worlds import SEED, build_worlds
 
@@ -37,23 +37,20 @@ async def turn(world: World, kedge: Kedge, number: int, name: str) -> None:
     if choice.fallback:
         return
     try:
-        await report(world, kedge, choice, place)
+        await report(world, kedge, choice, place, name)
     except KedgeClientError:
         return  # a server that is away; the next turn may find it again
 
 
-async def report(world: World, kedge: Kedge, choice: Choice, place: int) -> None:
+async def report(world: World, kedge: Kedge, choice: Choice, place: int, name: str) -> None:
     """Log what happened, and what is known of how good it was. Raises KedgeClientError."""
     action = world.index_of.get(choice.action_key, world.baseline)
-    truth, about = world.truth, kedge.about(choice.handle)
-    if truth.has_verifier[place]:
-        kedge.outcomes.put(about.task_success(float(truth.score[place, action])))
-    else:
-        kedge.outcomes.put(about.absent("TASK_SUCCESS", "NOT_APPLICABLE"))
-    if choice.judge_requested:
-        kedge.outcomes.put(about.judge(float(truth.judge[place, action])))
-    if truth.has_thumb[place]:
-        kedge.outcomes.put(about.thumb(1 if truth.thumb_up[place, action] else -1, rater_id=f"reader-{place % 997}"))
+    about = kedge.about(choice.handle)
+    for outcome in prompt_outcomes(world, place, action, about, name=name, judged=choice.judge_requested):
+        kedge.outcomes.put(outcome)
+    opinion = thumb(world, place, action, about, name=name)
+    if opinion is not None:
+        kedge.outcomes.put(opinion)
     await kedge.log_episode(choice.handle, trajectory(world, place, action))
 
 

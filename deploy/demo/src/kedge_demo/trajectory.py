@@ -3,7 +3,7 @@
 from kedge.bandit.v1 import episode_pb2 as episodes
 from kedge.bandit.v1.outcome_pb2 import Outcome
 from kedge_client.outcomes import OutcomeMaker
-from kedge_demo.world import World, episode_id
+from kedge_demo.world import World
 
 GUARDRAILS = (
     episodes.GUARDRAIL_KIND_PII,
@@ -27,9 +27,15 @@ def trajectory(world: World, turn: int, action: int) -> episodes.Trajectory:
     return episodes.Trajectory(llm_calls=[call], guardrail_events=[verdict], terminated=True)
 
 
-def prompt_outcomes(world: World, turn: int, action: int, make: OutcomeMaker, *, judged: bool) -> list[Outcome]:
-    """Report what is known when the turn ends: the verifier's word or its absence, and the judge's if it was asked."""
-    truth, name = world.truth, episode_id(turn)
+def prompt_outcomes(
+    world: World, turn: int, action: int, make: OutcomeMaker, *, name: str, judged: bool
+) -> list[Outcome]:
+    """Report what is known when the turn ends: the verifier's word or its absence, and the judge's if it was asked.
+
+    Args:
+        name: of the episode, which the keys of its outcomes begin with.
+    """
+    truth = world.truth
     if truth.has_verifier[turn]:
         found = [make.task_success(float(truth.score[turn, action]), key=f"{name}:task")]
     else:
@@ -39,9 +45,9 @@ def prompt_outcomes(world: World, turn: int, action: int, make: OutcomeMaker, *,
     return found
 
 
-def thumb(world: World, turn: int, action: int, make: OutcomeMaker) -> Outcome | None:
+def thumb(world: World, turn: int, action: int, make: OutcomeMaker, *, name: str) -> Outcome | None:
     """Report the thumb that a person gives some turns later, on one turn in twenty."""
-    truth, name = world.truth, episode_id(turn)
+    truth = world.truth
     if not truth.has_thumb[turn]:
         return None
     return make.thumb(1 if truth.thumb_up[turn, action] else -1, rater_id=f"reader-{turn % 997}", key=f"{name}:thumb")
