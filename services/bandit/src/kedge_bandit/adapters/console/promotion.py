@@ -136,8 +136,9 @@ class Moved:
 
 def moved(proposal: proposal_pb2.Proposal) -> list[Moved]:
     """List the shares that would change, the largest change first."""
+    rest = "every other context" if len(proposal.previews) > 1 else "every context"
     found = [
-        Moved("every other context" if preview.bucket == "*" else preview.bucket, key, before, after)
+        Moved(rest if preview.bucket == "*" else preview.bucket, key, before, after)
         for preview in proposal.previews
         for key, before, after in zip(preview.action_keys, preview.before, preview.after, strict=True)
         if abs(after - before) > _SAME
