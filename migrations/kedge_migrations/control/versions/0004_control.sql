@@ -139,7 +139,7 @@ GRANT UPDATE (settings, model_seen, change_time, set_by) ON holdout.answerer TO 
 
 -- What the gate needs of the control schema: whom it serves, and who calls.
 GRANT USAGE ON SCHEMA control TO kedge_gate;
-GRANT SELECT ON control.tenant, control.api_key, control.identity_binding, control.serving TO kedge_gate;
+GRANT SELECT ON control.tenant, control.api_key, control.identity_binding TO kedge_gate;
 DO $$
 DECLARE
     one text;
@@ -367,7 +367,6 @@ END $$;
 CREATE TABLE control.proposal_open (
     tenant text NOT NULL REFERENCES control.tenant (name) ON DELETE CASCADE,
     proposal_id text NOT NULL,
-    policy text NOT NULL,
     state text NOT NULL,
     expire_time timestamptz,
     PRIMARY KEY (tenant, proposal_id)
@@ -384,8 +383,8 @@ BEGIN
         RETURN NULL;
     END IF;
     IF NEW.state IN ('SUBMITTED', 'GATE_RUNNING', 'INCONCLUSIVE', 'AWAITING_APPROVAL', 'APPROVED', 'SERVING') THEN
-        INSERT INTO control.proposal_open AS o (tenant, proposal_id, policy, state, expire_time)
-        VALUES (of_tenant, NEW.proposal_id, NEW.policy, NEW.state, NEW.expire_time)
+        INSERT INTO control.proposal_open AS o (tenant, proposal_id, state, expire_time)
+        VALUES (of_tenant, NEW.proposal_id, NEW.state, NEW.expire_time)
         ON CONFLICT (tenant, proposal_id) DO UPDATE SET state = excluded.state, expire_time = excluded.expire_time;
     ELSE
         DELETE FROM control.proposal_open o WHERE o.tenant = of_tenant AND o.proposal_id = NEW.proposal_id;

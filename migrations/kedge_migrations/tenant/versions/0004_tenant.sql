@@ -186,7 +186,9 @@ CREATE TABLE {schema}.incident (
     CHECK (state <> 'CLOSED' OR cause <> '')
 );
 CREATE INDEX incident_open ON {schema}.incident (policy) WHERE state <> 'CLOSED';
-GRANT SELECT, INSERT, UPDATE ON {schema}.ramp, {schema}.incident TO {role};
+GRANT SELECT, INSERT ON {schema}.ramp, {schema}.incident TO {role};
+GRANT UPDATE (state, stages, at, reached, stage_time, why) ON {schema}.ramp TO {role};
+GRANT UPDATE (state, owner, cause, close_time) ON {schema}.incident TO {role};
 
 -- A policy that exists gets no content to serve but what a second person consented to, or what was served before that;
 -- whoever writes the row, by whatever door: use case, import, migration or hand.
@@ -241,4 +243,6 @@ CREATE TABLE {schema}.webhook_delivery (
 );
 CREATE UNIQUE INDEX webhook_delivery_event ON {schema}.webhook_delivery (webhook, audit_sequence) WHERE audit_sequence > 0;
 CREATE INDEX webhook_delivery_due ON {schema}.webhook_delivery (due_time) WHERE due_time IS NOT NULL;
-GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.webhook, {schema}.webhook_delivery TO {role};
+GRANT SELECT, INSERT ON {schema}.webhook, {schema}.webhook_delivery TO {role};
+GRANT UPDATE (url, verbs, secret, told, update_time), DELETE ON {schema}.webhook TO {role};
+GRANT UPDATE (state, attempts, create_time, due_time, answer, answer_time) ON {schema}.webhook_delivery TO {role};

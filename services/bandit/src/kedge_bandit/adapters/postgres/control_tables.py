@@ -82,7 +82,6 @@ proposal_open = Table(
     _metadata,
     string("tenant"),
     string("proposal_id"),
-    string("policy"),
     string("state"),
     time("expire_time"),
     schema=SCHEMA,

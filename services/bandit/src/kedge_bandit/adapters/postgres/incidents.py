@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,6 +15,8 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.incident import Incident, IncidentNotFound, IncidentState, name_of, opened
 
 _ROW = tables.incident.c
+_MOVED: Final = ("state", "owner", "cause", "close_time")
+"""Columns that a step changes; the tenant's role can change no other."""
 
 
 class PostgresIncidents:
@@ -49,8 +51,8 @@ class PostgresIncidents:
 
     async def put(self, incident: Incident, event: AuditEvent) -> None:
         """Store what became of one, with its event."""
-        changed = update(tables.incident).where(_ROW.incident_id == incident.number)
-        await self._connection.execute(changed.values(_values(incident)))
+        moved = {name: value for name, value in _values(incident).items() if name in _MOVED}
+        await self._connection.execute(update(tables.incident).where(_ROW.incident_id == incident.number).values(moved))
         await self._audit.append(event)
 
 

@@ -40,10 +40,8 @@ class PostgresRamps:
 
     async def put(self, ramp: Ramp, event: AuditEvent | None) -> None:
         """Store a ramp, with the event that explains it where it moved."""
+        key = {"policy": ramp.policy, "kind": ramp.kind.value, "arm_id": ramp.arm_id}
         row = {
-            "policy": ramp.policy,
-            "kind": ramp.kind.value,
-            "arm_id": ramp.arm_id,
             "state": ramp.state.value,
             "stages": _STAGES.dump_python(ramp.stages, mode="json"),
             "at": ramp.at,
@@ -51,8 +49,8 @@ class PostgresRamps:
             "stage_time": ramp.since,
             "why": ramp.why,
         }
-        put = upsert(tables.ramp).values(row)
-        await self._connection.execute(put.on_conflict_do_update(index_elements=["policy", "kind", "arm_id"], set_=row))
+        put = upsert(tables.ramp).values(key | row)
+        await self._connection.execute(put.on_conflict_do_update(index_elements=[*key], set_=row))
         if event is not None:
             await self._audit.append(event)
 
