@@ -101,9 +101,6 @@ class Proposals(Protocol):
     async def in_state(self, policy: PolicyName, states: frozenset[ProposalState]) -> Sequence[Proposal]:
         """Read a policy's proposals in some states."""
 
-    async def awaiting_gate(self) -> Sequence[Proposal]:
-        """Read those that the gate is to run, oldest first."""
-
     async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
         """Read the newest allocations of buckets, that of buckets without one of their own first."""
 

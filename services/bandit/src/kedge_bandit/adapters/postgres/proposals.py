@@ -109,11 +109,6 @@ class PostgresProposals:
         asked = _ALL.where(_P.policy == policy, _P.state.in_(sorted(states))).order_by(_P.audit_sequence)
         return [proposal_of(row) for row in await self._connection.execute(asked)]
 
-    async def awaiting_gate(self) -> Sequence[Proposal]:
-        """Read those that the gate is to run, oldest first."""
-        asked = _ALL.where(_P.state == ProposalState.GATE_RUNNING.value).order_by(_P.audit_sequence)
-        return [proposal_of(row) for row in await self._connection.execute(asked)]
-
     async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
         """Read the newest allocations of buckets, that of buckets without one of their own first."""
         row, bucket = learning_tables.allocation.c, learning_tables.bucket_state.c

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from kedge_bandit.adapters.postgres import tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.application.webhooks import Due, KeptWebhook
-from kedge_bandit.domain.audit import AuditEvent
+from kedge_bandit.domain.audit import AuditEvent, ChainedEvent
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.webhook import Delivery, DeliveryState, Webhook, WebhookNotFound
 
@@ -133,6 +133,8 @@ class PostgresWebhooks:
             .returning(tables.webhook_delivery)
         )
         found = [_delivery(row) for row in await self._connection.execute(claimed)]
+        if not found:
+            return []
         hooks = {kept.webhook.name: kept.webhook for kept in await self.list()}
         return [
             Due(one, hooks[one.webhook], await self._event(one.sequence))
@@ -146,7 +148,7 @@ class PostgresWebhooks:
             done.values(state=state.value, due_time=due, answer=answer, answer_time=func.clock_timestamp())
         )
 
-    async def _event(self, sequence: int) -> Any:
+    async def _event(self, sequence: int) -> ChainedEvent | None:
         if sequence == 0:
             return None
         [event] = await self._audit.in_order(after=sequence - 1, limit=1)
