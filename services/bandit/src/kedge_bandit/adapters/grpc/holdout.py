@@ -14,10 +14,10 @@ from kedge_bandit.adapters.grpc.wire_holdout import (
     cases_of,
     holdout_message,
     opened_message,
-    parse_proposal,
     refused_message,
     reserved_message,
 )
+from kedge_bandit.adapters.grpc.wire_proposal import parse_proposal
 from kedge_bandit.application.keep_holdout import ImportCases, RecordTraining, RotateHoldout
 from kedge_bandit.application.put_answerer import PutAnswerer
 from kedge_bandit.application.read_holdout import GetAnswerer, GetHoldout, OpenCases, ProposeCases

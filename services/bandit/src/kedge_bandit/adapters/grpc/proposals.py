@@ -17,9 +17,9 @@ from kedge_bandit.adapters.grpc.wire_proposal import (
     policy_within,
     preview_message,
     proposal_message,
+    proposal_within,
     scores_of,
     step_message,
-    superseded_within,
     wanted_of,
     window_message,
     window_of,
@@ -75,7 +75,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
             candidate=candidate_of(said),
             person=caller.answering.person,
             lineage=said.lineage_json,
-            supersedes=superseded_within(said.supersedes, tenant),
+            supersedes=proposal_within(said.supersedes, tenant) or "",
             hold=request.hold,
         )
         return pb.SubmitProposalResponse(proposal=_shown(tenant, await self.submit(tenant, wish, order), caller))
@@ -112,7 +112,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         """Stream proposals as they take steps, until the caller hangs up."""
         tenant = parse_tenant(request.parent)
         self.keyring.require(context, _ALLOWED["WatchProposals"], tenant)
-        one = ProposalId(superseded_within(request.name, tenant)) if request.name else None
+        one = proposal_within(request.name, tenant)
         async for proposal in self.read.follow(tenant, one):
             caller = self.keyring.require(context, _ALLOWED["WatchProposals"], tenant)
             yield pb.WatchProposalsResponse(proposal=_shown(tenant, proposal, caller))

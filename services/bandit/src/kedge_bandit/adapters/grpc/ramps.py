@@ -7,7 +7,6 @@ from kedge.bandit.v1 import ramp_service_pb2_grpc
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
-from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire_governance import order_of
 from kedge_bandit.adapters.grpc.wire_ramp import ramp_message, report_message
 from kedge_bandit.application.ramps import Movement, MoveRamp, ReadRamps, aborting, advancing, pausing
@@ -16,7 +15,6 @@ from kedge_bandit.domain.identifiers import parse_policy
 _ALLOWED = permissions_of("RampService")
 
 
-@completing(pb.DESCRIPTOR.services_by_name["RampService"])
 @dataclass(frozen=True, slots=True)
 class RampServicer(ramp_service_pb2_grpc.RampServiceServicer):
     """Say how far traffic was given, and let people decide on."""

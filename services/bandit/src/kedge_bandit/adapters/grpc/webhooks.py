@@ -8,7 +8,6 @@ from kedge.bandit.v1 import webhook_service_pb2_grpc
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
-from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire import timestamp
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, sequence_of
 from kedge_bandit.application.webhooks import KeptWebhook, SetUpWebhooks
@@ -19,7 +18,6 @@ _ALLOWED = permissions_of("WebhookService")
 _STATE: Final = {state: pb.DeliveryState.Value(f"DELIVERY_STATE_{state}") for state in DeliveryState}
 
 
-@completing(pb.DESCRIPTOR.services_by_name["WebhookService"])
 @dataclass(frozen=True, slots=True)
 class WebhookServicer(webhook_service_pb2_grpc.WebhookServiceServicer):
     """Set webhooks up, and give the log of what was sent."""

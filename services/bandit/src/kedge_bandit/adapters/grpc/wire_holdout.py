@@ -9,7 +9,7 @@ from kedge_bandit.adapters.grpc.wire import timestamp
 from kedge_bandit.application.holdout_ports import Answer, AnswererKind, AnswererSettings, LedgerRow, Reserved
 from kedge_bandit.application.keep_holdout import RefusedCase
 from kedge_bandit.application.read_holdout import HoldoutStatus, OpenedCase
-from kedge_bandit.domain.errors import InvalidName, InvalidValue, KedgeError
+from kedge_bandit.domain.errors import InvalidValue, KedgeError
 from kedge_bandit.domain.holdout import (
     Check,
     EpisodeCheck,
@@ -21,7 +21,7 @@ from kedge_bandit.domain.holdout import (
     SchemaCheck,
     ToolCallCheck,
 )
-from kedge_bandit.domain.identifiers import PolicyName, TenantId, tenant_id, text_id
+from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.proposal import proposal_name
 
 _ASKED: Final[list[AnswererKind]] = [kind for kind in AnswererKind if kind is not AnswererKind.REPORTED]
@@ -40,18 +40,6 @@ def cases_of(messages: Iterable[pb.HoldoutCase]) -> list[HoldoutCase | KedgeErro
         except KedgeError as error:
             found.append(error)
     return found
-
-
-def parse_proposal(name: str) -> tuple[TenantId, str]:
-    """Read `tenants/{tenant}/proposals/{proposal}`.
-
-    >>> parse_proposal("tenants/acme/proposals/p-1")
-    ('acme', 'p-1')
-    """
-    parts = name.split("/")
-    if len(parts) != 4 or parts[0] != "tenants" or parts[2] != "proposals":
-        raise InvalidName("proposal", name[:80], "tenants/{tenant}/proposals/{proposal}")
-    return tenant_id(parts[1]), text_id(parts[3], field="proposal")
 
 
 def answerer_of(message: pb.Answerer) -> AnswererSettings:

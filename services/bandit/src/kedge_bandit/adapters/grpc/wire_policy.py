@@ -22,7 +22,7 @@ from kedge_bandit.domain.settlement import Windows
 
 DIMENSION: Final = {dimension: policy_pb2.Dimension.Value(f"DIMENSION_{dimension}") for dimension in Dimension}
 _DIMENSION_OF: Final[dict[int, Dimension]] = {int(number): dimension for dimension, number in DIMENSION.items()}
-_BASELINE_FIELD: Final = {dimension: dimension.value.lower() for dimension in Dimension}
+ACTION_FIELD: Final = {dimension: dimension.value.lower() for dimension in Dimension}
 _SAFETY: Final = {source: policy_pb2.SafetySource.Value(f"SAFETY_SOURCE_{source}") for source in SafetySource}
 _SAFETY_OF: Final[dict[int, SafetySource]] = {int(number): source for source, number in _SAFETY.items()}
 
@@ -95,7 +95,7 @@ def dimension_of(number: int) -> Dimension:
 
 def _baseline_of(message: policy_pb2.Action, arms: Iterable[Arm]) -> dict[Dimension, str]:
     baseline: dict[Dimension, str] = {}
-    for dimension, field in _BASELINE_FIELD.items():
+    for dimension, field in ACTION_FIELD.items():
         if not _has(message, field):
             continue
         reference: policy_pb2.ArmRef = getattr(message, field)
@@ -203,7 +203,7 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
         learner_in_force=spec.learner_in_force,
     )
     for arm in spec.actions[spec.baseline_index].arms:
-        reference = getattr(message.baseline, _BASELINE_FIELD[arm.dimension])
+        reference = getattr(message.baseline, ACTION_FIELD[arm.dimension])
         reference.name = arm.name
         reference.content_hash = arm.content_hash
     return message

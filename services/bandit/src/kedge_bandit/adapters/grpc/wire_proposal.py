@@ -8,7 +8,7 @@ from kedge.bandit.v1 import policy_pb2
 from kedge.bandit.v1 import proposal_pb2 as pb
 from kedge.bandit.v1 import proposal_service_pb2 as service_pb
 from kedge_bandit.adapters.grpc.wire import moment, timestamp
-from kedge_bandit.adapters.grpc.wire_policy import arm_message, arm_of, policy_message, spec_of
+from kedge_bandit.adapters.grpc.wire_policy import ACTION_FIELD, arm_message, arm_of, policy_message, spec_of
 from kedge_bandit.application.proposal_ports import Comment, Reported, StepTaken, Wanted, Window
 from kedge_bandit.domain.candidate import Candidate, ProposalKind
 from kedge_bandit.domain.dimension import Dimension
@@ -67,13 +67,13 @@ def policy_within(name: str, tenant: TenantId) -> PolicyName:
     return policy
 
 
-def superseded_within(name: str, tenant: TenantId) -> str:
-    """Read the proposal that another improves on; empty: none. Raises InvalidName."""
+def proposal_within(name: str, tenant: TenantId) -> ProposalId | None:
+    """Read a proposal's name that has to be one of a tenant; empty: none. Raises InvalidName."""
     if not name:
-        return ""
+        return None
     found, proposal = parse_proposal(name)
     if found != tenant:
-        raise InvalidName("supersedes", name[:80], f"tenants/{tenant}/proposals/{{proposal}}")
+        raise InvalidName("proposal", name[:80], f"tenants/{tenant}/proposals/{{proposal}}")
     return proposal
 
 
@@ -246,7 +246,7 @@ def _put_candidate(message: pb.Proposal, tenant: TenantId, proposal: Proposal) -
         message.arm.CopyFrom(arm_message(candidate.arm))
     if candidate.baseline is not None:
         for dimension, name in candidate.baseline.items():
-            getattr(message.baseline, dimension.value.lower()).name = name
+            getattr(message.baseline, ACTION_FIELD[dimension]).name = name
     if candidate.configuration is not None:
         message.configuration.CopyFrom(_configuration_message(tenant, proposal, candidate.configuration))
     if candidate.floor is not None:
@@ -274,8 +274,7 @@ def _configuration_message(tenant: TenantId, proposal: Proposal, spec: PolicySpe
 
 
 def _baseline_of(message: policy_pb2.Action) -> dict[Dimension, str]:
-    fields = {dimension: dimension.value.lower() for dimension in Dimension}
-    named = {dimension: getattr(message, field) for dimension, field in fields.items()}
+    named = {dimension: getattr(message, field) for dimension, field in ACTION_FIELD.items()}
     return {dimension: reference.name for dimension, reference in named.items() if reference.name}
 
 

@@ -12,7 +12,7 @@ from grpc import aio
 from kedge.bandit.v1 import answer_service_pb2, answer_service_pb2_grpc, decision_pb2, episode_pb2, policy_pb2
 from kedge_bandit.application.answer_ports import AnswerFailed
 from kedge_bandit.application.holdout_ports import Answer, AnswererSettings, core_app_place
-from kedge_bandit.domain.dimension import Arm, Dimension
+from kedge_bandit.domain.dimension import Arm
 from kedge_bandit.domain.holdout import HoldoutCase
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
@@ -23,11 +23,6 @@ _OPTIONS: Final = (
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
 )
-_FIELD: Final = {
-    Dimension.MODEL_ROUTE: "model_route",
-    Dimension.REASONING_DEPTH: "reasoning_depth",
-    Dimension.PROMPT_VARIANT: "prompt_variant",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +76,8 @@ async def connected(settings: AnswererSettings, secret: str) -> AsyncIterator[Co
 
 
 def _action(arms: Sequence[Arm]) -> policy_pb2.Action:
-    action = policy_pb2.Action()
-    for arm in arms:
-        getattr(action, _FIELD[arm.dimension]).CopyFrom(policy_pb2.ArmRef(name=arm.name, content_hash=arm.content_hash))
-    return action
+    refs = {arm.dimension.lower(): policy_pb2.ArmRef(name=arm.name, content_hash=arm.content_hash) for arm in arms}
+    return policy_pb2.Action(**refs)
 
 
 def _arm(arm: Arm) -> policy_pb2.Arm:
