@@ -123,7 +123,7 @@ def walked_commands(scene: Scene, who: str, folder: Path) -> dict[str, str]:
         done = scene.place.stack.kedge_here(*command, KEDGE_KEY=scene.keys[who])
         found[" ".join(command)] = f"{done.exit_code} {done.output} {done.stderr}"
     for file in (folder / who).rglob("*.*"):
-        found[f"export {file.name}"] = file.read_text(encoding="utf-8")
+        found[f"file {file.name}"] = file.read_text(encoding="utf-8")
     return found
 
 
@@ -164,7 +164,9 @@ def test_no_page_shows_a_case(scene: Scene, who: str) -> None:
 
 @pytest.mark.parametrize("who", [*PEOPLE, "TRAINER", "OPERATOR"])
 def test_no_command_prints_or_exports_a_case(scene: Scene, who: str, tmp_path: Path) -> None:
-    searched(walked_commands(scene, who, tmp_path), who)
+    found = walked_commands(scene, who, tmp_path)
+    assert any(place.startswith("file ") for place in found)
+    searched(found, who)
 
 
 def test_no_metric_and_no_log_file_holds_a_case(scene: Scene) -> None:

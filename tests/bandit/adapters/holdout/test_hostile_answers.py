@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,9 @@ async def saying(say: Say) -> AsyncIterator[str]:
     """Run a server that answers every request with what `say` writes."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):  # whoever asked hung up
             await reader.readuntil(b"\r\n\r\n")
             await say(writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
