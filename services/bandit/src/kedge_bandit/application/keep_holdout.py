@@ -15,7 +15,7 @@ from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.audit import Fact
 from kedge_bandit.domain.change import Change, subject_of
 from kedge_bandit.domain.errors import BatchTooLarge, IllegalTransition, KedgeError
-from kedge_bandit.domain.holdout import MAX_CASE_BYTES, MAX_IMPORT, HoldoutCase, Part, is_near, sequences, version_of
+from kedge_bandit.domain.holdout import MAX_CASE_BYTES, MAX_IMPORT, HoldoutCase, Part, near_any, sequences, version_of
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.peek import MAX_ROTATIONS
 from kedge_bandit.domain.rotation import leaving
@@ -106,12 +106,12 @@ class ImportCases:
     ) -> tuple[list[HoldoutCase], list[RefusedCase]]:
         """Part what is taken from what is refused, each by itself."""
         words = [frozenset[int]() if isinstance(case, KedgeError) else sequences(case.text) for case in cases]
-        trained = await record.cases.training_like(policy, frozenset[int]().union(*words))
+        near = near_any(words, await record.cases.training_like(policy, frozenset[int]().union(*words)))
         known = set(await record.cases.ids(policy))
         taken: list[HoldoutCase] = []
         refused: list[RefusedCase] = []
         for position, case in enumerate(cases):
-            why = self._refusal(case, words[position], trained, known)
+            why = self._refusal(case, known, is_near=near[position])
             if why is not None:
                 refused.append(RefusedCase(position, *why))
             elif not isinstance(case, KedgeError):
@@ -120,17 +120,13 @@ class ImportCases:
         return taken, refused
 
     def _refusal(
-        self,
-        case: HoldoutCase | KedgeError,
-        words: frozenset[int],
-        trained: Sequence[frozenset[int]],
-        known: Collection[str],
+        self, case: HoldoutCase | KedgeError, known: Collection[str], *, is_near: bool
     ) -> tuple[Refusal, str] | None:
         if isinstance(case, KedgeError):
             return Refusal.INVALID, str(case)
         if case.case_hash in known or case.name in known:
             return Refusal.REPEATED, "a case of this content or id is or was there: leave it out, or rename it"
-        if any(is_near(words, text) for text in trained):
+        if is_near:
             return Refusal.NEAR_DUPLICATE, "it resembles what may be trained on: write another one"
         try:
             self.connect.check(case)

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from math import ceil
 from typing import Final
 
 from kedge_bandit.domain.errors import InvalidName, InvalidValue
@@ -217,6 +219,28 @@ def is_near(case: frozenset[int], text: frozenset[int]) -> bool:
     True
     """
     return bool(case) and len(case & text) >= NEAR * len(case)
+
+
+def near_any(cases: Sequence[frozenset[int]], texts: Sequence[frozenset[int]]) -> list[bool]:
+    """Say of each case whether it is a near-duplicate of one of many texts, as `is_near` does.
+
+    A near-duplicate has so many of a case's sequences that it has one of the rarest of them: only texts with such a one
+    are compared, so that what all texts begin with costs nothing.
+
+    >>> near_any([sequences("please book a flight to Rome"), sequences("hello")], [sequences("Book a flight to Rome!")])
+    [True, False]
+    """
+    wanted = frozenset[int]().union(*cases)
+    having: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
+    for text in texts:
+        for word in text & wanted:
+            having[word].append(text)
+    return [any(is_near(case, text) for word in _rarest(case, having) for text in having[word]) for case in cases]
+
+
+def _rarest(case: frozenset[int], having: defaultdict[int, list[frozenset[int]]]) -> list[int]:
+    """Name so many of a case's sequences that the others are too few for a near-duplicate."""
+    return sorted(case, key=lambda word: len(having[word]))[: len(case) - ceil(NEAR * len(case)) + 1]
 
 
 def is_reserved(tenant: str, policy: str, episode_id: str) -> bool:
