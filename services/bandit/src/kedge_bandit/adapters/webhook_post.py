@@ -9,7 +9,6 @@ import httpx2
 from kedge_bandit.application.tell import Answered
 
 SECONDS: Final = 10.0
-_LONGEST_ANSWER: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class HttpPost:
         except (TimeoutError, httpx2.TimeoutException):
             return Answered(f"no answer within {self.seconds:g} s", is_taken=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            return Answered(f"not reached: {type(error).__name__}"[:_LONGEST_ANSWER], is_taken=False)
+            return Answered(f"not reached: {type(error).__name__}", is_taken=False)
 
 
 def new_client() -> httpx2.AsyncClient:
