@@ -21,19 +21,13 @@ from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.incident import Incident, close
 from kedge_bandit.domain.ramp import Ramp, RampState
 from kedge_bandit.domain.ramp_step import Step
+from kedge_bandit.entrypoints.retention import LocalClock
 from tests.bandit.application.ramped_scene import FLOORED, play_turns
 from tests.bandit.application.scene import SUPPORT, Scene, Scenes, route
 from tests.fixtures.administered import StatedOverride
 
 ENOUGH = 2_600
 """Turns that bring what the automatic step asks for: 2,000 settled, 300 of them beside the baseline."""
-
-
-class WallClock:
-    """The machine's own time."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 async def step(scene: Scene) -> list[Step]:
@@ -52,7 +46,7 @@ async def floor(scene: Scene) -> float:
 
 
 async def move(scene: Scene, movement: object, arm_id: str = "") -> Ramp:
-    by = MoveRamp(scene.ledgers, WallClock(), StatedOverride())
+    by = MoveRamp(scene.ledgers, LocalClock(), StatedOverride())
     order = Order(Actor("person:https://login.example#ada"), "we looked into it")
     return await by(scene.tenant, SUPPORT, arm_id, order, movement)  # type: ignore[arg-type]  # one of three functions
 

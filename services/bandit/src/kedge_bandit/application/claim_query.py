@@ -18,7 +18,7 @@ from kedge_bandit.application.proposal_ports import Reported
 from kedge_bandit.domain.audit import KEDGE
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.conditions import unmet
-from kedge_bandit.domain.gate import AskedOf, GateResult, Inconclusive, told_to_all
+from kedge_bandit.domain.gate import AskedOf, GateResult, Inconclusive, Verdict, told_to_all
 from kedge_bandit.domain.holdout import version_of
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.peek import MAX_QUERIES, alpha_of
@@ -225,7 +225,7 @@ async def end_query(
 ) -> None:
     """End a query that is under way without a finding; it is used, and whoever runs it learns so at its next beat."""
     newest = await record.cases.newest(policy)
-    await record.ledger.close(policy, replace(row, close_time=now, verdict="INCONCLUSIVE"))
+    await record.ledger.close(policy, replace(row, close_time=now, verdict=Verdict.INCONCLUSIVE.value))
     query = Query(
         query=row.query,
         alpha=row.alpha,

@@ -18,7 +18,7 @@ from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import Reported
 from kedge_bandit.domain.candidate import actions_compared
 from kedge_bandit.domain.dimension import Arm, Dimension
-from kedge_bandit.domain.gate import GateResult
+from kedge_bandit.domain.gate import GateResult, Verdict
 from kedge_bandit.domain.holdout import CheckKind, Part
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.proposal_state import ProposalState
@@ -29,7 +29,6 @@ BEAT_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 3600.0
 """Of one run, so that no answerer keeps the gate from other tenants."""
 SECRET_BYTES: Final = 32
-_NOTHING_FOUND: Final = "INCONCLUSIVE"
 
 
 @dataclass(slots=True)
@@ -135,7 +134,7 @@ class RunGate:
                 async with record.tenant() as ledger:
                     proposal = await ledger.proposals.get(claimed.proposal.proposal_id)
                 if proposal.state is not ProposalState.GATE_RUNNING:
-                    ended = replace(claimed.row, close_time=now, verdict=_NOTHING_FOUND)
+                    ended = replace(claimed.row, close_time=now, verdict=Verdict.INCONCLUSIVE.value)
                     await record.ledger.close(claimed.policy, ended)
                     return False
             if asking.done():
