@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from kedge_trainer.adapters.openenv_client import get
-from kedge_trainer.adapters.server_process import PORTS, check_installed
+from kedge_trainer.adapters.server_process import PORTS, check_installed, server_command
 from kedge_trainer.domain.errors import CannotServe, ServerRefused
 
+HOST: Final = "127.0.0.1"
 SECONDS: Final = 300.0
 """OpenEnv takes some to import, the more so four times at once on a busy machine."""
 
@@ -33,10 +34,9 @@ def running_servers(names: Iterable[str], *, python: str, first_port: int) -> It
     with ExitStack() as exits:
         started = {}
         for name, port in ports.items():
-            command = [python, "-m", f"{name}.server.app", "--host", "127.0.0.1", "--port", str(port)]
-            started[name] = exits.enter_context(_child(command))
+            started[name] = exits.enter_context(_child(server_command(name, python=python, host=HOST, port=port)))
         deadline = time.monotonic() + SECONDS
-        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        urls = {name: f"http://{HOST}:{port}" for name, port in ports.items()}
         for name, url in urls.items():
             _wait(name, url, started[name], deadline)
         yield urls

@@ -35,8 +35,17 @@ def become_server(name: str, *, python: str, host: str, port: int, held_out: boo
     if port not in PORTS:
         raise CannotServe(f"{port} is no port; choose one from {PORTS[0]} to {PORTS[-1]} with --port")
     check_installed(name, python)
-    command = [python, "-m", f"{name}.server.app", "--host", host, "--port", str(port)]
+    command = server_command(name, python=python, host=host, port=port)
     os.execvpe(python, command, os.environ | ({HELD_OUT: "1"} if held_out else {}))  # noqa: S606 - no shell is wanted
+
+
+def server_command(name: str, *, python: str, host: str, port: int) -> list[str]:
+    """Spell how an interpreter serves an environment.
+
+    >>> server_command("relocation_env", python="python", host="127.0.0.1", port=7860)
+    ['python', '-m', 'relocation_env.server.app', '--host', '127.0.0.1', '--port', '7860']
+    """
+    return [python, "-m", f"{name}.server.app", "--host", host, "--port", str(port)]
 
 
 def check_installed(name: str, python: str) -> None:
