@@ -46,9 +46,10 @@ def effects(flips: list[Flip], replies: Replies) -> tuple[list[float], int]:
 
 
 def outage(gone: float, back: float, replies: Replies) -> tuple[float, float]:
-    """Give the seconds until the last replica served STALE alone, and from the database's return to the last draw anew.
+    """Give the seconds until every replica served STALE alone, and from the database's return to the last one's draw.
 
-    Infinite where a replica never did.
+    A replica that never served STALE while the database was away counts to its return; recovery is infinite where a
+    replica never drew again. Replies that cross the return are received in any order, so they say nothing of the first.
     """
     baseline, recovery = [], []
     for replica in range(REPLICAS):
@@ -58,6 +59,6 @@ def outage(gone: float, back: float, replies: Replies) -> tuple[float, float]:
             if of == replica and at > gone
         ]
         last = max((at for at, reason in said if reason == STALE), default=float("inf"))
-        baseline.append(max((at for at, reason in said if reason != STALE and at < last), default=gone) - gone)
+        baseline.append(max((at for at, reason in said if reason != STALE and at < back), default=gone) - gone)
         recovery.append(min((at for at, reason in said if reason == DRAWN and at > last), default=float("inf")) - back)
     return max(baseline), max(recovery)
