@@ -1,0 +1,1 @@
+-- What watching, experiments and evaluation need of one tenant's record.
