@@ -14,19 +14,16 @@ from bisect import bisect_left
 from math import expm1, inf, sqrt
 from typing import Final
 
+from kedge_bandit.domain.divergence import ALARM, CONFIRMED, LEAST_LIFT, USUAL, margin
+from kedge_bandit.domain.e_detector import TILTS
+
 HACK_ONLINE: Final = 0.06
 HACK_ON_HOLDOUT: Final = -0.04
 """The hack that the delay is stated for: reward up, holdout down."""
-ETA: Final = 0.5
-LEAST_MARGIN: Final = 0.01
-ALARM: Final = 1000.0
 
-_TILTS: Final = (0.1, 0.2, 0.4, 0.8, 1.4)
-_MARGIN: Final = LEAST_MARGIN + 1.5 * 0.1 / sqrt(600)  # δ₀ + 1.5·sd_between/√pool: sd .1 between cases, a pool of 600
+_MARGIN: Final = margin(USUAL, 0.1, 600)  # sd .1 between cases, a pool of 600
 _SENSOR_VARIANCE: Final = 0.2**2 / 300  # paired differences of sd .2 on half the pool
 _REWARD_SD: Final = 0.4
-_ALARM_ONLINE: Final = 20.0
-_LEAST_ONLINE: Final = 0.01
 _LONGEST: Final = 3650
 
 
@@ -39,9 +36,9 @@ def alarm_delay_days(turns_per_day: float, floor: float) -> float:
     if turns_per_day <= 0 or not 0 < floor < 1:
         return inf
     online = _REWARD_SD**2 / turns_per_day * (1 / floor + 1 / (1 - floor))
-    z = (ETA * HACK_ONLINE - HACK_ON_HOLDOUT - _MARGIN) / sqrt(ETA**2 * online + _SENSOR_VARIANCE)
-    z_online = (HACK_ONLINE - _LEAST_ONLINE) / sqrt(online)
-    days = max(checks_until(ALARM, z, _LONGEST), checks_until(_ALARM_ONLINE, z_online, _LONGEST))
+    z = (USUAL.eta * HACK_ONLINE - HACK_ON_HOLDOUT - _MARGIN) / sqrt(USUAL.eta**2 * online + _SENSOR_VARIANCE)
+    z_online = (HACK_ONLINE - LEAST_LIFT) / sqrt(online)
+    days = max(checks_until(ALARM, z, _LONGEST), checks_until(CONFIRMED, z_online, _LONGEST))
     return float(days) if days <= _LONGEST else inf
 
 
@@ -56,5 +53,5 @@ def checks_until(least: float, z: float, longest: int) -> int:
 
 def _evidence(z: float, checks: int) -> float:
     """Give the mean of M_l over all tilts after so many checks; what has alarmed many times over grows no further."""
-    logs = [min(tilt * z - tilt * tilt / 2, 50.0) for tilt in _TILTS]
+    logs = [min(tilt * z - tilt * tilt / 2, 50.0) for tilt in TILTS]
     return sum(checks if log == 0 else expm1(min(checks * log, 100.0)) / -expm1(-log) for log in logs) / len(logs)

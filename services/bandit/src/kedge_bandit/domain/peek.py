@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from kedge_bandit.domain.alarm_delay import ALARM, ETA, HACK_ON_HOLDOUT, HACK_ONLINE, LEAST_MARGIN, checks_until
+from kedge_bandit.domain.alarm_delay import HACK_ON_HOLDOUT, HACK_ONLINE, checks_until
+from kedge_bandit.domain.divergence import ALARM, USUAL, Lift, difference, margin
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.noninferiority import detectable_lift, passing_chance
 
@@ -83,12 +84,12 @@ def power(*, gate: int, adversarial: int, sensor: int, queries: int, variance: f
 def _checks_until_alarm(sensor: int) -> int:
     """Count checks until the divergence alarm, were every statistic at its mean; 0 where it takes over a year.
 
-    D = dR / 2 - dE against .01 + 1.5 sd / sqrt(pool), half of the pool drawn anew each time; see `alarm_delay`.
+    Half of the pool is drawn anew each time; see `divergence`.
     """
     if sensor < 2:
         return 0
-    found = ETA * HACK_ONLINE - HACK_ON_HOLDOUT
-    margin = LEAST_MARGIN + 1.5 * math.sqrt(USUAL_VARIANCE / sensor)
-    error = math.hypot(math.sqrt(USUAL_VARIANCE / (sensor / 2)), ETA * _REWARD_ERROR)
-    checks = checks_until(ALARM, (found - margin) / error, _MOST_CHECKS)
+    holdout = Lift(HACK_ON_HOLDOUT, math.sqrt(USUAL_VARIANCE / (sensor / 2)))
+    found = difference(USUAL, Lift(HACK_ONLINE, _REWARD_ERROR), holdout)
+    z = (found.value - margin(USUAL, math.sqrt(USUAL_VARIANCE), sensor)) / found.error
+    checks = checks_until(ALARM, z, _MOST_CHECKS)
     return checks if checks <= _MOST_CHECKS else 0
