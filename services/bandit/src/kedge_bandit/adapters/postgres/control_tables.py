@@ -86,3 +86,11 @@ proposal_open = Table(
     time("expire_time"),
     schema=SCHEMA,
 )
+divergence_due = Table(
+    "divergence_due",
+    _metadata,
+    string("tenant"),
+    string("policy"),
+    time("due_time"),
+    schema=SCHEMA,
+)

@@ -166,6 +166,7 @@ incident = Table(
     string("evidence"),
     time("open_time"),
     time("close_time"),
+    flag("froze"),
     schema=TENANT,
 )
 webhook = Table(
