@@ -6,10 +6,12 @@ over the propensity it was drawn with. Then
     IPS    v = Σ w r / n                       Horvitz and Thompson (1952)
     SNIPS  v = Σ w r / Σ w                     Swaminathan and Joachims (2015), eq. 9
 
-An estimate keeps the influence of each row on it. Its error is the standard error of their mean, and that of a
-difference between two estimates from the same rows is the standard error of the mean of the differences, which is the
-delta method for ratios and counts what the two have in common. Intervals are normal: they hold for a log with a floor
-and a uniform slice, and not for one of bare Thompson sampling, which is what the refusal is for.
+An estimate keeps the influence of each row on it: n times what the value would lose without the row, the jackknife of
+Quenouille and Tukey. Its error is the standard error of their mean, and that of a difference between two estimates from
+the same rows is the standard error of the mean of the differences, which counts what the two have in common. For many
+rows of small weight that is the delta method; where few rows weigh much it is wider, as it has to be. Intervals are
+normal: they hold for a log with a floor and a uniform slice, and not for one of bare Thompson sampling, which is what
+the refusal is for.
 """
 
 import math
@@ -35,7 +37,7 @@ class Estimate:
 
     Attributes:
         value: what the target earns in a turn, in the unit of the rewards.
-        influence: of each row [n]; their mean is 0.
+        influence: of each row [n]; their mean is 0, or next to it.
     """
 
     value: float
@@ -81,13 +83,15 @@ def snips(weights: FloatArray, rewards: FloatArray) -> Estimate:
 
     >>> estimate = snips(np.array([2.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0, 1.0]))
     >>> estimate.value, [round(of_row, 2) for of_row in estimate.influence.tolist()]
-    (0.75, [0.5, 0.0, -0.75, 0.25])
+    (0.75, [1.0, 0.0, -1.0, 0.33])
     """
-    mean_weight = float(np.mean(weights))
-    if mean_weight <= 0.0:
-        return Estimate(math.nan, np.full(len(weights), math.nan))
-    value = float(np.mean(weights * rewards)) / mean_weight
-    return Estimate(value, weights * (rewards - value) / mean_weight)
+    n, total = len(weights), float(np.sum(weights))
+    if total <= 0.0:
+        return Estimate(math.nan, np.full(n, math.nan))
+    value = float(np.sum(weights * rewards)) / total
+    others = total - weights
+    lost = np.divide(weights * (rewards - value), others, out=np.zeros(n), where=others > 0.0)
+    return Estimate(value, n * lost)
 
 
 def effective_sample_size(weights: FloatArray) -> float:
