@@ -111,8 +111,13 @@ class Doors:
 
 
 @asynccontextmanager
-async def open_doors(url: str, *, authority: Authority | None = None, **settings: Any) -> AsyncIterator[Doors]:
-    """Run a server on a free port; `authority` signed its certificate, if it has one."""
+async def open_doors(
+    url: str, *, authority: Authority | None = None, polls: bool = True, **settings: Any
+) -> AsyncIterator[Doors]:
+    """Run a server on a free port; `authority` signed its certificate, if it has one.
+
+    One that does not poll knows what there was when it started, and what it looks for on its own.
+    """
     read = Settings(host="127.0.0.1", port=0, **settings)
     replica = await build_replica(read, url.replace("postgresql+psycopg://", "postgresql://", 1), CollectorRegistry())
     operator = format_key(secrets.token_bytes(36))
@@ -125,6 +130,8 @@ async def open_doors(url: str, *, authority: Authority | None = None, **settings
     port = bind_grpc(server, read)
     await server.start()
     stop = asyncio.Event()
+    if not polls:
+        stop.set()
     viewing, writing = asyncio.create_task(_keep_view(replica, stop)), asyncio.create_task(replica.writer.run())
     keeping = None if replica.issuer_keys is None else asyncio.create_task(replica.issuer_keys.run())
     try:

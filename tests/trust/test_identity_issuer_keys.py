@@ -14,7 +14,7 @@ import pytest
 
 from kedge_bandit.adapters.identity.bearer import Bearer
 from kedge_bandit.adapters.identity.key_source import KeySource, KeysRefused, keys_of
-from kedge_bandit.adapters.identity.proof import SignerUnknown
+from kedge_bandit.adapters.identity.proof import CredentialUnknown
 from kedge_bandit.domain.identity import ClaimRules
 from tests.trust.authorities import Authority, Issuer, new_key
 
@@ -63,12 +63,12 @@ async def test_an_address_is_asked_once_for_all_tokens_that_name_unknown_keys(tm
             rules=ClaimRules(),
             now=time.time,
         )
-        with pytest.raises(SignerUnknown) as unknown:
+        with pytest.raises(CredentialUnknown) as unknown:
             bearer.verify(issuer.token("alice", "viewer"))
         assert await unknown.value.may_try_again()
         assert bearer.verify(issuer.token("alice", "viewer"))[0].roles
         for number in range(50):
-            with pytest.raises(SignerUnknown) as unknown:
+            with pytest.raises(CredentialUnknown) as unknown:
                 bearer.verify(issuer.sign(issuer.claims("mallory", "viewer"), key=new_key(f"x{number}")))
             assert not await unknown.value.may_try_again()
         assert asked == ["/jwks.json"]

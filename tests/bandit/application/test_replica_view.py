@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads, TenantAllocations, TenantPolicies
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
@@ -64,7 +65,7 @@ class Watched:
             listen=deaf,
             clock=DatabaseClock(),
             override=lambda _tenant, _policy: self.override,
-            keys_changed=lambda keys, _bindings: self.keys.append(keys),
+            callers=CallersView(self.reads, lambda keys, _bindings: self.keys.append(keys)),
             mode_reached=self.reached.append,
         )
 

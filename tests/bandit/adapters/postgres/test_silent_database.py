@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
@@ -77,12 +78,13 @@ async def test_a_sender_is_told_and_what_it_repeats_is_written(
 
 async def test_a_poll_is_tried_again_on_another_connection(silent: Silent) -> None:
     engine = create_async_engine(silent.address.replace("postgresql://", "postgresql+psycopg://", 1))
+    reads = ServingReads(engine)
     snapshot = ReplicaSnapshot(
-        reads=ServingReads(engine),
+        reads=reads,
         listen=connector("postgresql://nobody@127.0.0.1:1/nothing"),
         clock=DatabaseClock(),
         override=lambda _tenant, _policy: Mode.APPLY,
-        keys_changed=lambda *_: None,
+        callers=CallersView(reads, lambda *_: None),
         patience=PATIENCE,
     )
     running = asyncio.create_task(snapshot.run())

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
 from kedge_bandit.domain.mode import Mode
@@ -19,12 +20,13 @@ async def never() -> psycopg.AsyncConnection[tuple[Any, ...]]:
 
 async def test_news_that_cannot_be_read_do_not_renew_the_lease() -> None:
     engine = create_async_engine(NOWHERE)
+    reads = ServingReads(engine)
     snapshot = ReplicaSnapshot(
-        reads=ServingReads(engine),
+        reads=reads,
         listen=never,
         clock=DatabaseClock(),
         override=lambda _tenant, _policy: Mode.APPLY,
-        keys_changed=lambda _keys, _bindings: None,
+        callers=CallersView(reads, lambda _keys, _bindings: None),
     )
     running = asyncio.create_task(snapshot.run())
     for _ in range(20):

@@ -8,6 +8,8 @@ import grpc
 
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.identity.proof import KeptKeys
+from kedge_bandit.adapters.postgres.callers import CallersView
+from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.entrypoints.metrics_port import IDENTITY_WIRING, LOOK_SECONDS, is_encrypted
 from kedge_bandit.entrypoints.settings import Settings
 
@@ -28,6 +30,13 @@ def keyring_of(settings: Settings) -> tuple[Keyring, KeptKeys | None]:
         return keyring, None
     tokens.keys.changed = keyring.forget
     return keyring, tokens.keys
+
+
+def callers_of(reads: ServingReads, keyring: Keyring) -> CallersView:
+    """Make what keeps a keyring true."""
+    callers = CallersView(reads, keyring.replace)
+    keyring.look = callers.look
+    return callers
 
 
 def bind_grpc(server: grpc.aio.Server, settings: Settings, port: int | None = None, setting: str = "KEDGE_PORT") -> int:

@@ -17,6 +17,7 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.holdout import HoldoutServicer
 from kedge_bandit.adapters.holdout.connect import LOOPBACK, Connections
 from kedge_bandit.adapters.identity.proof import KeptKeys
+from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.holdout import PostgresHoldouts
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock
@@ -28,7 +29,7 @@ from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.peek import MAX_QUERIES
 from kedge_bandit.entrypoints.connections import engine_of
-from kedge_bandit.entrypoints.doors import keyring_of
+from kedge_bandit.entrypoints.doors import callers_of, keyring_of
 from kedge_bandit.entrypoints.gate_metrics import GateMetrics
 from kedge_bandit.entrypoints.settings import Profile, Settings
 
@@ -50,6 +51,7 @@ class Gate:
     holdouts: PostgresHoldouts
     reads: ServingReads
     keyring: Keyring
+    callers: CallersView
     issuer_keys: KeptKeys | None
     clock: DatabaseClock
     run_gate: RunGate
@@ -70,11 +72,11 @@ class Gate:
                 group.create_task(self.issuer_keys.run())
 
     async def refresh(self) -> None:
-        """Read the database's clock, and all keys and bindings."""
+        """Read the database's clock, and keys and bindings if they changed."""
         before = time.monotonic()
         now = await self.reads.now()
         self.clock.measure(before, now, time.monotonic())
-        self.keyring.replace(*await self.reads.credentials())
+        await self.callers.bring(await self.reads.keys_version())
 
     async def look(self) -> None:
         """Start runs of proposals that wait, one a tenant, as far as there is room; tenants take turns."""
@@ -140,6 +142,7 @@ def build_gate(settings: Settings, url: str, registry: CollectorRegistry = REGIS
         hosts |= LOOPBACK
     connect = Connections(secrets=folder / "secrets", scripts=folder / "scripts", hosts=hosts)
     keyring, issuer_keys = keyring_of(settings)
+    callers = callers_of(ServingReads(engine_of(url, size=2)), keyring)
     get = GetHoldout(holdouts, clock)
     servicer = HoldoutServicer(
         keyring=keyring,
@@ -155,8 +158,9 @@ def build_gate(settings: Settings, url: str, registry: CollectorRegistry = REGIS
     return Gate(
         engine=engine,
         holdouts=holdouts,
-        reads=ServingReads(engine_of(url, size=2)),
+        reads=callers.reads,
         keyring=keyring,
+        callers=callers,
         issuer_keys=issuer_keys,
         clock=clock,
         run_gate=RunGate(holdouts=holdouts, connect=connect, clock=clock, randomness=secrets.token_bytes),

@@ -27,14 +27,17 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
+from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
+from kedge_bandit.application.govern import Freeze
 from kedge_bandit.application.import_episodes import ImportEpisodes
 from kedge_bandit.application.ration import RationedRows, Rations
+from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
@@ -42,7 +45,7 @@ from kedge_bandit.application.watch import WatchAllocations
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.administration import administration
 from kedge_bandit.entrypoints.connections import connector, engine_of
-from kedge_bandit.entrypoints.doors import keyring_of
+from kedge_bandit.entrypoints.doors import callers_of, keyring_of
 from kedge_bandit.entrypoints.outside_switches import flag_watch, overrides
 from kedge_bandit.entrypoints.settings import Settings
 from kedge_bandit.entrypoints.webhook_hosts import allowed_of
@@ -62,6 +65,7 @@ class Replica:
     flags: FlagWatch | None
     watch: WatchAllocations
     rations: Rations
+    freeze: Freeze
     servicers: Sequence[tuple[ServiceDescriptor, object]]
 
     async def close(self) -> None:
@@ -83,30 +87,30 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
     """Build what a server process and a web process share. Reads the token keys; everything else comes later."""
     engine = engine_of(url)
     ledgers, exporting = PostgresLedgers(engine), engine_of(url, size=2)
-    async with engine.connect() as connection:
-        keys = {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
+    keys = await _token_keys(engine)
     telemetry = Telemetry(registry)
     keyring, issuer_keys = keyring_of(settings)
     clock, flags = DatabaseClock(), flag_watch(settings, telemetry.registry)
     override = overrides(settings, flags)
+    callers = callers_of(ServingReads(engine_of(url, size=2)), keyring)
     snapshot = ReplicaSnapshot(
-        reads=ServingReads(engine_of(url, size=2)),
+        reads=callers.reads,
         listen=connector(url),
         clock=clock,
         override=override,
-        keys_changed=keyring.replace,
+        callers=callers,
         mode_reached=telemetry.mode_reached,
     )
     writer = GroupWriter(connector(url), dropped=telemetry.dropped, committed=telemetry.committed)
-    telemetry.registry.register(
-        SnapshotCollector(partial(_served, snapshot), lambda: snapshot.age_seconds, lambda: writer.queued)
-    )
     watch = WatchAllocations(snapshot)
     snapshot.changed = watch.changed
-    telemetry.watched(lambda: watch.connected)
+    _measure(telemetry, snapshot, writer, watch)
     rations = Rations(monotonic, telemetry.over_quota)
     snapshot.quotas_read = rations.replace
-    replica = Replica(engine, exporting, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, ())
+    freeze = Freeze(Levels(ledgers, PostgresTenants(engine), override), clock)
+    replica = Replica(
+        engine, exporting, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, freeze, ()
+    )
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),
         *administration(
@@ -120,6 +124,19 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
         ),
     )
     return replica
+
+
+async def _token_keys(engine: AsyncEngine) -> dict[int, bytes]:
+    async with engine.connect() as connection:
+        return {key.key_id: key.secret for key in await connection.execute(select(tables.token_key))}
+
+
+def _measure(telemetry: Telemetry, snapshot: ReplicaSnapshot, writer: GroupWriter, watch: WatchAllocations) -> None:
+    """State what is served and to whom, for /metrics."""
+    telemetry.watched(lambda: watch.connected)
+    telemetry.registry.register(
+        SnapshotCollector(partial(_served, snapshot), lambda: snapshot.age_seconds, lambda: writer.queued)
+    )
 
 
 def _hot_path(
@@ -141,6 +158,7 @@ def _hot_path(
         clock=snapshot.clock,
         tokens=tokens,
         ledgers=ledgers,
+        browsed=ledgers,
         answers=DecideAnswers(tokens),
         telemetry=telemetry,
     )
@@ -150,6 +168,7 @@ def _hot_path(
         importer=ImportEpisodes(snapshot, rows),
         export=ExportDecisions(PostgresLedgers(replica.exporting)),
         ledgers=ledgers,
+        browsed=ledgers,
         telemetry=telemetry,
     )
     feedback = FeedbackServicer(keyring, RecordOutcomes(snapshot, rows, tokens, snapshot.clock), telemetry)

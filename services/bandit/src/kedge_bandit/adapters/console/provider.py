@@ -22,7 +22,7 @@ from starlette.responses import Response
 from kedge_bandit.adapters.console.sessions import Session
 from kedge_bandit.adapters.console.visit import moved
 from kedge_bandit.adapters.http_answer import AnswerTooLarge, ask
-from kedge_bandit.adapters.identity.proof import SignerUnknown, Tokens
+from kedge_bandit.adapters.identity.proof import MayBeNew, Tokens
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.principal import Principal
 
@@ -126,7 +126,7 @@ class Provider:
         """Read an access token as the server does. Raises Unauthenticated."""
         try:
             return self.tokens.verify(access)
-        except SignerUnknown as unknown:
+        except MayBeNew as unknown:
             if not await unknown.may_try_again():
                 raise
         return self.tokens.verify(access)

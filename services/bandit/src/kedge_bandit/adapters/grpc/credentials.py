@@ -7,9 +7,16 @@ from typing import Any, Final
 
 from grpc import aio
 
-from kedge_bandit.adapters.identity.proof import Certificate, ReadCertificate, Tokens
+from kedge_bandit.adapters.identity.proof import (
+    BindingUnknown,
+    Certificate,
+    CredentialUnknown,
+    Look,
+    ReadCertificate,
+    Tokens,
+)
 from kedge_bandit.domain.api_key import PREFIX, StoredKey, split_key
-from kedge_bandit.domain.errors import Unauthenticated
+from kedge_bandit.domain.errors import TenantDenied, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.identity import Binding, certificate_holder
 from kedge_bandit.domain.principal import Maker, Permission, Principal
@@ -19,11 +26,18 @@ _SCHEME: Final = "bearer "
 _CERTIFICATE: Final = "x509_pem_cert"
 _NEVER: Final = float("inf")
 
+UNKNOWN_KEY: Final = "this API key is unknown or revoked: ask for another one (`kedge key create`)"
 NO_CREDENTIAL: Final = "send an API key or a token in the metadata as `authorization: Bearer ...`"
 
 
+async def _nowhere() -> bool:
+    return False
+
+
 class Keyring:
-    """Recognise callers by the keys and bindings of the replica's snapshot, and by what an issuer signed.
+    """Recognise callers by the keys and bindings of the process's view, and by what an issuer signed.
+
+    Whom it does not know may be newer than the view: the refusal offers to `look`, where the view comes from.
 
     Args:
         tokens: verifies bearer tokens; None: there are none.
@@ -45,6 +59,7 @@ class Keyring:
         self._known: dict[str | bytes, tuple[Principal, float]] = {}
         self._certificates: dict[bytes, Certificate] = {}
         self._tokens, self._read_certificate, self._now = tokens, certificates, now
+        self.look: Look = _nowhere
         self.replace(keys, bindings)
 
     def replace(self, keys: Iterable[StoredKey], bindings: Iterable[Binding] = ()) -> None:
@@ -73,7 +88,12 @@ class Keyring:
             PermissionDenied: the role does not include the permission.
         """
         principal = self.caller(context)
-        principal.check(permission, tenant)
+        try:
+            principal.check(permission, tenant)
+        except TenantDenied as error:
+            if principal.makers:  # bound to tenants one by one, and perhaps to this one a moment ago
+                raise BindingUnknown(self.look) from error
+            raise
         return principal.within(tenant)
 
     def caller(self, context: aio.ServicerContext[Any, Any]) -> Principal:
@@ -111,8 +131,10 @@ class Keyring:
     def _key_holder(self, key: str) -> tuple[Principal, float]:
         parts = split_key(key)
         stored = self._keys.get(parts[0]) if parts is not None else None
+        if parts is not None and stored is None:
+            raise CredentialUnknown(UNKNOWN_KEY, self.look)
         if parts is None or stored is None or not stored.admits(parts[1]):
-            raise Unauthenticated("this API key is unknown or revoked: ask for another one (`kedge key create`)")
+            raise Unauthenticated(UNKNOWN_KEY)
         until = _NEVER if stored.expire_time is None else stored.expire_time.timestamp()
         if self._now() >= until:
             raise Unauthenticated("this API key has expired: ask for another one (`kedge key create`)")
@@ -127,7 +149,11 @@ class Keyring:
         certificate = self._read(pem)
         if self._now() >= certificate.until:
             raise Unauthenticated("the certificate of this connection has expired: connect again with a new one")
-        return self._remember(pem, certificate_holder(certificate.name, self._bindings), certificate.until)
+        try:
+            holder = certificate_holder(certificate.name, self._bindings)
+        except Unauthenticated as error:
+            raise CredentialUnknown(str(error), self.look) from error
+        return self._remember(pem, holder, certificate.until)
 
     def _passed_on(self, context: aio.ServicerContext[Any, Any], person: Principal) -> Principal:
         pem = self._certificate_of(context)

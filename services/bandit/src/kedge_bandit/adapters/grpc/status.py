@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode, aio
 
-from kedge_bandit.adapters.identity.proof import SignerUnknown
+from kedge_bandit.adapters.identity.proof import MayBeNew
 from kedge_bandit.adapters.telemetry import Telemetry
 from kedge_bandit.domain.errors import InvalidValue, KedgeError
 
@@ -80,12 +80,13 @@ def answering(handler: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(handler)
     async def answer(servicer: object, request: object, context: Context) -> object:
         try:
+            given = _readable(request)
             try:
-                return await handler(servicer, _readable(request), context)
-            except SignerUnknown as error:
-                if not await error.may_try_again():
+                return await handler(servicer, given, context)
+            except MayBeNew as error:
+                if not await _may_try_again(error, given):
                     raise
-                return await handler(servicer, request, context)
+                return await handler(servicer, given, context)
         except aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: every failure becomes one answer
@@ -116,14 +117,27 @@ def _readable(request: object) -> object:
     """Raise InvalidValue in the place of a request, or of one in a stream, that could not be read."""
     if isinstance(request, InvalidValue):
         raise request
-    return _each_readable(request) if isinstance(request, AsyncIterator) else request
+    return _Readable(request) if isinstance(request, AsyncIterator) else request
 
 
-async def _each_readable(requests: AsyncIterator[object]) -> AsyncIterator[object]:
-    async for request in requests:
+class _Readable(AsyncIterator[object]):
+    """Requests of a stream; knows whether one was taken."""
+
+    def __init__(self, requests: AsyncIterator[object]) -> None:
+        self._requests, self.is_untouched = requests, True
+
+    async def __anext__(self) -> object:
+        self.is_untouched = False
+        request = await anext(self._requests)
         if isinstance(request, InvalidValue):
             raise request
-        yield request
+        return request
+
+
+async def _may_try_again(error: MayBeNew, given: object) -> bool:
+    """Look whether a caller is known by now; a stream of which a request was taken cannot be handled again."""
+    is_whole = not isinstance(given, _Readable) or given.is_untouched
+    return is_whole and await error.may_try_again()
 
 
 def _count(servicer: object, error: Exception) -> None:
@@ -138,15 +152,16 @@ def _streaming(handler: Callable[..., AsyncGenerator[object, None]]) -> Callable
     async def answer(servicer: object, request: object, context: Context) -> AsyncIterator[object]:
         has_begun = False
         try:
+            given = _readable(request)
             try:
-                async with aclosing(handler(servicer, _readable(request), context)) as responses:
+                async with aclosing(handler(servicer, given, context)) as responses:
                     async for response in responses:
                         has_begun = True
                         yield response
-            except SignerUnknown as error:
-                if has_begun or isinstance(request, AsyncIterator) or not await error.may_try_again():
+            except MayBeNew as error:
+                if has_begun or not await _may_try_again(error, given):
                     raise
-                async with aclosing(handler(servicer, request, context)) as responses:
+                async with aclosing(handler(servicer, given, context)) as responses:
                     async for response in responses:
                         yield response
         except aio.AbortError:

@@ -11,7 +11,7 @@ from joserfc.errors import ClaimError, JoseError
 from joserfc.jws import JWSRegistry
 
 from kedge_bandit.adapters.identity.key_source import KeySource
-from kedge_bandit.adapters.identity.proof import SignerUnknown
+from kedge_bandit.adapters.identity.proof import CredentialUnknown
 from kedge_bandit.domain.errors import Unauthenticated
 from kedge_bandit.domain.identity import ClaimRules, token_holder
 from kedge_bandit.domain.principal import Principal
@@ -50,7 +50,7 @@ class Bearer:
         """Give a token's principal, and until when it is good, in seconds since the Unix epoch.
 
         Raises:
-            SignerUnknown: it names a key that is not known.
+            CredentialUnknown: it names a key that is not known.
             Unauthenticated: it is not good; the message says what is wrong with it.
         """
         header = _header(token)
@@ -59,7 +59,8 @@ class Bearer:
         key_id = header.get("kid")
         key = self.keys.find(key_id) if key_id is None or isinstance(key_id, str) else None
         if key is None:
-            raise SignerUnknown(self.keys.renewal())
+            problem = "the token is signed with a key that is not in the key set: get a new one"
+            raise CredentialUnknown(problem, self.keys.look)
         registry = JWSRegistry(algorithms=self.algorithms, strict_check_header=False)
         try:
             claims = jwt.decode(token, key, registry=registry).claims

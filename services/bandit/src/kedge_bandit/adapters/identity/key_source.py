@@ -62,15 +62,15 @@ class KeySource:
             return next(iter(self._keys.values())) if len(self._keys) == 1 else None
         return self._keys.get(key_id)
 
-    def renewal(self) -> "asyncio.Task[None] | None":
-        """Ask again because of an unknown key; None where that was done a moment ago."""
-        if self._renewal is not None and not self._renewal.done():
-            return self._renewal
-        pause = UNKNOWN_KEY_SECONDS if self.is_remote else LOOK_SECONDS
-        if monotonic() - self._asked < pause:
-            return None
-        self._renewal = asyncio.get_running_loop().create_task(self.renew())
-        return self._renewal
+    async def look(self) -> bool:
+        """Ask again because of an unknown key; False where that was done a moment ago."""
+        if self._renewal is None or self._renewal.done():
+            pause = UNKNOWN_KEY_SECONDS if self.is_remote else LOOK_SECONDS
+            if monotonic() - self._asked < pause:
+                return False
+            self._renewal = asyncio.create_task(self.renew())
+        await asyncio.shield(self._renewal)
+        return True
 
     @property
     def is_remote(self) -> bool:

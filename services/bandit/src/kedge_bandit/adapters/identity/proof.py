@@ -1,11 +1,10 @@
 """Say what a proof of identity gives, without the cryptography that checks it; only who uses that loads it."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kedge_bandit.domain.errors import Unauthenticated
+from kedge_bandit.domain.errors import KedgeError, TenantDenied, Unauthenticated
 from kedge_bandit.domain.principal import Principal
 
 
@@ -40,16 +39,31 @@ class KeptKeys(Protocol):
         """Keep them true for ever."""
 
 
-class SignerUnknown(Unauthenticated):
-    """Refuse a token whose key is not known; it may be known once the keys that are being read are here."""
+Look = Callable[[], Awaitable[bool]]
+"""Looks where credentials come from, from now on; False where there was nothing to wait for."""
 
-    def __init__(self, renewal: "asyncio.Task[None] | None") -> None:
-        super().__init__("the token is signed with a key that is not in the key set: get a new one")
-        self._renewal = renewal
+
+class MayBeNew(KedgeError):
+    """Refuse who is not known here; they may be new, and known after a look."""
+
+    _look: Look
 
     async def may_try_again(self) -> bool:
-        """Wait for keys that are being read; False where none are."""
-        if self._renewal is None:
-            return False
-        await asyncio.shield(self._renewal)
-        return True
+        """Look, and say whether the call is worth another try."""
+        return await self._look()
+
+
+class CredentialUnknown(Unauthenticated, MayBeNew):
+    """Refuse a credential that is not known."""
+
+    def __init__(self, message: str, look: Look) -> None:
+        super().__init__(message)
+        self._look = look
+
+
+class BindingUnknown(TenantDenied, MayBeNew):
+    """Refuse a tenant that a certificate is not bound to."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._look = look

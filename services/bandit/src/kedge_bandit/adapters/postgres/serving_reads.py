@@ -184,6 +184,10 @@ class ServingReads:
             },
         )
 
+    async def keys_version(self) -> int:
+        """Read how often keys and bindings have changed."""
+        return next((row.version for row in await self._rows(_SHARED) if row.kind == KEYS), 0)
+
     async def credentials(self) -> tuple[list[StoredKey], list[Binding]]:
         """Read all live API keys, and what certificates are bound to."""
         key, bound = tables.api_key, tables.identity_binding

@@ -15,13 +15,12 @@ from typing import Any
 import psycopg
 import structlog
 
+from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.feed import GONE, RETRY_SECONDS, Feed
 from kedge_bandit.adapters.postgres.serving_reads import ModeNotice, ServingReads
 from kedge_bandit.application.ports import Serving
-from kedge_bandit.domain.api_key import StoredKey
 from kedge_bandit.domain.errors import PolicyNotFound, TenantDenied
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
-from kedge_bandit.domain.identity import Binding
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.published import Allocation
@@ -72,7 +71,7 @@ class ReplicaSnapshot:
     Attributes:
         override: a mode of a policy from outside the database; it can only restrict.
         quotas_read: called with the quotas of all tenants that have one, at every poll.
-        keys_changed: called with all live keys and bindings whenever they changed.
+        callers: kept true beside it.
         changed: called with a tenant whose view changed.
         mode_reached: called with the seconds that a change of mode took from the database to this view.
         patience: seconds for one poll.
@@ -82,7 +81,7 @@ class ReplicaSnapshot:
     listen: Callable[[], Awaitable[psycopg.AsyncConnection[tuple[Any, ...]]]]
     clock: DatabaseClock
     override: Callable[[TenantId, PolicyName], Mode]
-    keys_changed: Callable[[list[StoredKey], list[Binding]], None]
+    callers: CallersView
     mode_reached: Callable[[float], None] = lambda _seconds: None
     changed: Callable[[TenantId], None] = lambda _tenant: None
     quotas_read: Callable[[Mapping[TenantId, Quota]], None] = lambda _quotas: None
@@ -94,7 +93,6 @@ class ReplicaSnapshot:
     _allocations: dict[TenantId, dict[PolicyName, dict[str, Allocation]]] = field(default_factory=dict)
     _tenants: dict[TenantId, dict[PolicyName, Serving]] = field(default_factory=dict)
     _refreshed: float = float("-inf")
-    _keys_version: int = -1
     _modes_version: int = -1
     _shared: asyncio.Lock = field(default_factory=asyncio.Lock)
     _of_policies: Feed = field(init=False)
@@ -155,7 +153,7 @@ class ReplicaSnapshot:
         if channel == MODES_CHANNEL:
             self._obey(ModeNotice.read(payload))
         elif channel == KEYS_CHANNEL:
-            await self._load_keys()
+            await self.callers.read()
         elif channel == ALLOCATIONS_CHANNEL:
             self._of_allocations.name([TenantId(payload)])
         elif payload == EVERYBODY:
@@ -185,9 +183,7 @@ class ReplicaSnapshot:
         if there.modes != self._modes_version:
             await self._load_everything()
             self._modes_version = there.modes
-        if there.keys != self._keys_version:
-            await self._load_keys()
-            self._keys_version = there.keys
+        await self.callers.bring(there.keys)
         self.quotas_read(there.quotas)
         self._forget(set(self._tenants) - set(there.policies))
         for feed, versions in ((self._of_policies, there.policies), (self._of_allocations, there.allocations)):
@@ -207,10 +203,6 @@ class ReplicaSnapshot:
             self._durable.discard(tenant)
             for feed in (self._of_policies, self._of_allocations):
                 feed.known.pop(tenant, None)
-
-    async def _load_keys(self) -> None:
-        async with self._shared:
-            self.keys_changed(*await self.reads.credentials())
 
     async def _load_everything(self) -> None:
         async with self._shared:

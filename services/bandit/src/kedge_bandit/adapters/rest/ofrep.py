@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from kedge_bandit.adapters.grpc.credentials import Keyring
-from kedge_bandit.adapters.identity.proof import SignerUnknown
+from kedge_bandit.adapters.identity.proof import MayBeNew
 from kedge_bandit.domain.errors import KedgeError, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Principal
@@ -115,7 +115,7 @@ class Ofrep:
         try:
             try:
                 return self.keyring.holder(authorization)
-            except SignerUnknown as error:
+            except MayBeNew as error:
                 if not await error.may_try_again():
                     raise
                 return self.keyring.holder(authorization)
