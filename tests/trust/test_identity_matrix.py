@@ -25,7 +25,7 @@ DENIED = {"UNAUTHENTICATED", "PERMISSION_DENIED", "TENANT_DENIED"}
 VARIABLE = re.compile(r"\{([a-z_.]+)(?:=([^{}]+))?\}")
 STREAMED = {"StreamEpisodes": "episode.policy", "WatchAudit": "parent", "WatchProposals": "parent"}
 UUID = "00000000-0000-7000-8000-000000000000"
-PROGRAMS = (Role.CORE_APP, Role.EVALUATOR, Role.TRAINER)
+PROGRAMS = (Role.CORE_APP, Role.EVALUATOR, Role.TRAINER, Role.ALARM)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ class Role(StrEnum):
     ADMIN = "ADMIN"
     EVALUATOR = "EVALUATOR"
     TRAINER = "TRAINER"
+    ALARM = "ALARM"
     OPERATOR = "OPERATOR"
 
 
@@ -37,6 +38,7 @@ class Permission(StrEnum):
     READ = "READ"
     IMPORT = "IMPORT"
     CONFIGURE = "CONFIGURE"
+    ALARM = "ALARM"
     FREEZE = "FREEZE"
     GOVERN = "GOVERN"
     PROPOSE = "PROPOSE"
@@ -71,6 +73,7 @@ GRANTS = {
     Role.ADMIN: _ALL - {Permission.MANAGE_TENANTS, Permission.EVALUATE},
     Role.EVALUATOR: _VIEWER | {Permission.EVALUATE, Permission.RUN_GATE, Permission.COMMENT},
     Role.TRAINER: _VIEWER | {Permission.PROPOSE, Permission.COMMENT},
+    Role.ALARM: frozenset({Permission.ALARM}),
     Role.OPERATOR: _ALL,
 }
 """What each role may do inside the tenants that its credential is bound to."""
@@ -155,7 +158,8 @@ class Principal:
     Attributes:
         name: the program or credential that calls: "key:core-app", "cert:spiffe://...", "service:..."; empty for a
             person who calls with a token of their own.
-        roles: what it is, by tenant; under None what it is in every tenant and over all at once, for operators.
+        roles: what it is, by tenant; under None what it is in every tenant and over all at once, for operators and
+            alarms.
         person: the human being it acts for; None for a program on its own.
         made_by: who made the credential; makers: the same by tenant, where it is bound to tenants one by one.
     """
@@ -190,7 +194,7 @@ class Principal:
         """
         if self.person is not None:
             return Maker(self.person)
-        return Maker(is_operator=True) if None in self.roles else self.made_by
+        return Maker(is_operator=True) if self.roles.get(None) is Role.OPERATOR else self.made_by
 
     @property
     def tenant(self) -> TenantId | None:

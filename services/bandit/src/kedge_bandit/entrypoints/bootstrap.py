@@ -14,12 +14,15 @@ from sqlalchemy.exc import DBAPIError
 from kedge_bandit.adapters.embedded.supervisor import EmbeddedPostgres
 from kedge_bandit.adapters.postgres import control_tables as tables
 from kedge_bandit.domain.api_key import format_key, hash_of, split_key
+from kedge_bandit.domain.principal import Role
 from kedge_bandit.entrypoints.policy_file import first_line
 from kedge_bandit.entrypoints.profile import can_read_holdout
 from kedge_bandit.entrypoints.settings import Profile, Settings
 from kedge_migrations import TENANT_HEAD, enable_login, upgrade
 
 OPERATOR_KEY_FILE = "operator.key"
+ALARM_KEY_FILE = "alarm.key"
+"""Can freeze any policy and nothing else: what Alertmanager shows."""
 _KEY_RANDOMNESS = 36
 
 
@@ -69,7 +72,8 @@ def make_ready(settings: Settings, *, progress: Callable[[str], None] = lambda _
         else:
             service_url = _login(settings.data_dir, owner_url, "service")
             gate_url = _login(settings.data_dir, owner_url, "gate")
-        key = _operator_key(settings.data_dir, owner_url)
+        key = _kept_key(settings.data_dir / OPERATOR_KEY_FILE, owner_url, Role.OPERATOR)
+        _kept_key(settings.data_dir / ALARM_KEY_FILE, owner_url, Role.ALARM)
     except BaseException as error:
         if embedded is not None:
             embedded.stop()
@@ -129,9 +133,8 @@ def _if_it_can(settings: Settings, url: str) -> str:
         return url if can_read_holdout(connection) else ""
 
 
-def _operator_key(data_dir: Path, owner_url: str) -> str:
-    """Keep the key in a file; make another one when the database does not know it."""
-    path = data_dir / OPERATOR_KEY_FILE
+def _kept_key(path: Path, owner_url: str, role: Role) -> str:
+    """Keep a key of every tenant in a file; make another one when the database does not know it."""
     engine = create_engine(core_url(owner_url))
     try:
         if path.exists():
@@ -145,7 +148,7 @@ def _operator_key(data_dir: Path, owner_url: str) -> str:
         with engine.begin() as connection:
             connection.execute(
                 insert(tables.api_key).values(
-                    key_id=key_id, key_hash=hash_of(secret), principal="operator", role="OPERATOR", tenant=None
+                    key_id=key_id, key_hash=hash_of(secret), principal=role.lower(), role=role, tenant=None
                 )
             )
         return key

@@ -13,7 +13,7 @@ from kedge_bandit.entrypoints.settings import Profile, Settings
 
 GUESSABLE = ("", "kedge", "postgres", "password", "secret", "changeme", "admin")
 """Passwords that are none, beside the user's own name."""
-SECRET_FILES = ("operator.key", "service.password", "gate.password", "anchor.key")
+SECRET_FILES = ("operator.key", "alarm.key", "service.password", "gate.password", "anchor.key")
 ENCRYPTED = ("require", "verify-ca", "verify-full")
 _APART = "give KEDGE_DATABASE_URL the login kedge_service, and the gate its own, kedge_gate, in KEDGE_GATE_DATABASE_URL"
 _OTHERS = stat.S_IROTH | stat.S_IWOTH

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from kedge_bandit.adapters.flags.own import OwnProvider, flag_of
 from kedge_bandit.adapters.grpc.permissions import check_declared, check_routes_declared
+from kedge_bandit.adapters.rest.alerts import Alerts
 from kedge_bandit.adapters.rest.ofrep import Ofrep
 from kedge_bandit.adapters.rest.transcode import build_app
 from kedge_bandit.entrypoints.doors import follow_certificate
@@ -24,7 +25,7 @@ from kedge_bandit.entrypoints.wiring import Replica, build_replica
 
 
 def make_app(replica: Replica) -> FastAPI:
-    """Make the application over a replica's servicers, with OFREP, /openapi.json, /healthz and /readyz."""
+    """Make the application over a replica's servicers, with OFREP, alerts, /openapi.json, /healthz and /readyz."""
     check_declared([service for service, _ in replica.servicers])
     app = build_app(replica.servicers, title="Kedge", version="1")
 
@@ -32,7 +33,7 @@ def make_app(replica: Replica) -> FastAPI:
     ofrep = Ofrep(
         replica.keyring, OwnProvider(snapshot), lambda tenant: map(flag_of, snapshot.policies.get(tenant, {}))
     )
-    app.router.routes.extend(ofrep.routes())
+    app.router.routes.extend((*ofrep.routes(), *Alerts(replica.keyring, replica.freeze).routes()))
 
     @app.get("/healthz", include_in_schema=False)
     async def alive() -> dict[str, str]:

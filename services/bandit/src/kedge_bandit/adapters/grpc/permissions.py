@@ -84,6 +84,7 @@ ROUTES: Final[Mapping[str, Permission | None]] = MappingProxyType(
     {
         "POST /ofrep/v1/evaluate/flags": Permission.READ_FLAGS,
         "POST /ofrep/v1/evaluate/flags/{key}": Permission.READ_FLAGS,
+        "POST /alerts/v1/freeze": Permission.ALARM,
         "GET /openapi.json": None,
         "GET /healthz": None,
         "GET /readyz": None,

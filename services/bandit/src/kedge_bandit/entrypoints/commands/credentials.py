@@ -11,7 +11,7 @@ from kedge_bandit.entrypoints.documents import document_of
 from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, TenantName, answer, table
 
 _PAGE = 1000
-RoleName = Literal["core_app", "viewer", "proposer", "approver", "admin", "evaluator", "trainer"]
+RoleName = Literal["core_app", "viewer", "proposer", "approver", "admin", "evaluator", "trainer", "alarm"]
 Role = Annotated[RoleName, typer.Option(help="What it may do.", case_sensitive=False)]
 CertificateName = Annotated[
     str, typer.Argument(metavar="NAME", help="In the certificate: spiffe://… , or dns: and the first DNS name.")
