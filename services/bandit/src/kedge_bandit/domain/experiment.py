@@ -12,7 +12,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import ClassVar, Final
 
-from kedge_bandit.domain.audit import AuditEvent
+from kedge_bandit.domain.audit import AuditEvent, Fact
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition, InvalidName, InvalidValue, KedgeError
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, tenant_id, text_id
@@ -152,7 +152,7 @@ def end(experiment: Experiment, change: Change, decision: str) -> Move:
     if experiment.ended_time is not None:
         raise IllegalTransition("the experiment has ended already: its report is frozen")
     ended = replace(experiment, end_because=change.because, ended_time=change.at)
-    facts = {"policy": experiment.policy, "decision": decision, "is_early": change.at < experiment.end}
+    facts: dict[str, Fact] = {"policy": experiment.policy, "decision": decision, "is_early": change.at < experiment.end}
     return ended, change.event("experiment.ended", name_of(change.tenant, experiment.experiment_id), facts)
 
 

@@ -154,14 +154,11 @@ def report(
 ) -> ExperimentReport:
     """Conclude. With several primary metrics each is tested at its share of ALPHA."""
     ratio, n = sample_ratio(measured.assigned), len(measured.assigned.unit)
-    if ratio.is_off or measured.crossed > MOST_CROSSED * n:
-        decision, findings, holdout = ExperimentDecision.SPLIT_BROKEN, (), None
-    else:
-        findings = tuple(
-            _finding(measured, metric, level, is_primary=is_primary)
-            for metrics, level, is_primary in ((primary, ALPHA / len(primary), True), (guardrails, ALPHA, False))
-            for metric in metrics
-        )
+    decision, holdout = ExperimentDecision.SPLIT_BROKEN, None
+    findings: tuple[MetricFinding, ...] = ()
+    if not ratio.is_off and measured.crossed <= MOST_CROSSED * n:
+        levels = [(metric, ALPHA / len(primary)) for metric in primary] + [(metric, ALPHA) for metric in guardrails]
+        findings = tuple(_finding(measured, metric, alpha, is_primary=metric in primary) for metric, alpha in levels)
         holdout = holdout_finding(measured.checks)
         decision = _decide(findings, holdout)
     return ExperimentReport(
