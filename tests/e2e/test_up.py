@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -50,6 +51,12 @@ def settled(environment: dict[str, str], tenant: str) -> int:
     return int(status["episode_counts"].get("SETTLED", 0))
 
 
+def has_one_waiting(environment: dict[str, str], tenant: str) -> bool:
+    """Look for the one proposal; the gate needs a moment for a prompt's verdict."""
+    proposals = json.loads(kedge(environment, "proposal", "list", tenant, "--json"))
+    return [proposal["state"] for proposal in proposals] == ["AWAITING_APPROVAL"]
+
+
 def plays(gym: str) -> bool:
     try:
         return len(httpx.get(f"{gym}/environments", timeout=10).json()) == 4
@@ -65,11 +72,11 @@ def test_everything_comes_up_by_one_command_and_goes_by_one(folder: Path, enviro
             wait_for(lambda: up.poll() is not None or "Each link" in said.read_text(), "it to come up", SECONDS)
             assert up.poll() is None, said.read_text()
 
-            proposals = json.loads(kedge(environment, "proposal", "list", "b-arithmetic", "--json"))
-            assert [proposal["state"] for proposal in proposals] == ["AWAITING_APPROVAL"]
-            frozen = json.loads(kedge(environment, "mode", "c-prompting", "prompt-variant", "--json"))
+            for tenant in ("b-arithmetic", "c-prompting"):
+                wait_for(partial(has_one_waiting, environment, tenant), f"what waits in {tenant}", SECONDS)
+            frozen = json.loads(kedge(environment, "mode", "a-routing", "model-route", "--json"))
             assert frozen["effective_mode"] == "FROZEN"
-            wait_for(lambda: settled(environment, "a-routing") > 0, "traffic to be learned from", SECONDS)
+            wait_for(lambda: settled(environment, "c-prompting") > 0, "traffic to be learned from", SECONDS)
             links = re.findall(r"http://\S+/login/link/\S+", said.read_text())
             assert len(set(links)) == 3
             assert all(httpx.get(link, follow_redirects=True).status_code == 200 for link in links[:1])

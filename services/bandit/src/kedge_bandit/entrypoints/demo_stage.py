@@ -96,11 +96,11 @@ def settled(status: Any) -> bool:
     return int(status.get("backlog", 0)) == 0 and int(status["episode_counts"].get("PENDING", 0)) == 0
 
 
-def wait_until_serving(settings: Settings) -> None:
-    """Wait until the first server answers. Raises DemoFailed."""
+def wait_until_serving(address: str, what: str = "the server") -> None:
+    """Wait until a process answers gRPC at its `host:port`. Raises DemoFailed."""
 
     def serving() -> bool:
-        with grpc.insecure_channel(f"{settings.host}:{settings.port}") as channel:
+        with grpc.insecure_channel(address) as channel:
             check: Any = health_pb2_grpc.HealthStub(channel)
             try:
                 answer = check.Check(health_pb2.HealthCheckRequest(), timeout=1)
@@ -108,7 +108,7 @@ def wait_until_serving(settings: Settings) -> None:
                 return False
             return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
-    until(serving, READY_SECONDS, "the server to serve")
+    until(serving, READY_SECONDS, f"{what} to serve")
 
 
 def until(condition: Any, seconds: float, what: str) -> None:

@@ -133,7 +133,7 @@ def _stage(out: Path, settings: Settings, database: ReadyDatabase, console: Cons
         "KEDGE_DATABASE_URL": database.service_url,
     }
     stage = Stage(out, settings, environment, console)
-    wait_until_serving(settings)
+    wait_until_serving(f"{settings.host}:{settings.port}")
     return stage
 
 

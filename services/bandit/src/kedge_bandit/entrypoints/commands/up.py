@@ -1,4 +1,4 @@
-"""`kedge up`: the whole product to look at, every process, three busy tenants, a frozen policy, a proposal that waits.
+"""`kedge up`: the whole product to look at, every process, three busy tenants, a frozen policy, proposals that wait.
 
 It keeps what it learned under its folder, so that the next one goes on from there. `kedge down`, or Ctrl-C, ends it.
 """
@@ -33,8 +33,12 @@ from kedge_bandit.entrypoints.supervisor import has_leftovers
 FOLDER = Path("build/up")
 PID_FILE = "up.pid"
 CONSOLE_PORT = 8090
-FROZEN = "c-prompting"
+FROZEN = "a-routing"
 BUSY = "b-arithmetic"
+EXAMINED = "c-prompting"
+MODEL = "demo-model"
+LOWER_FLOOR = "the learned part has been better than the baseline for weeks; the alarm still needs days only"
+CANDIDATE = "Take at most three short steps, then give the answer and nothing else."
 PEOPLE = {"alice": "approver", "bob": "proposer"}
 DOWN_SECONDS = 60.0
 
@@ -69,8 +73,8 @@ def up(
         watching = threading.Thread(target=supervisor.watch, daemon=True)
         exits.enter_context(kept(database.embedded, supervisor.said))
         watching.start()
-        stage = _stage(out, settings, console)
         try:
+            stage = _stage(out, settings, console)
             keys = _set_the_scene(stage)
         except DemoFailed as failure:
             console.print(f"[red]it did not come up:[/] {escape(str(failure))}", highlight=False)
@@ -85,6 +89,8 @@ def up(
 
 def _settings(out: Path) -> Settings:
     settings = read_settings()
+    if not settings.gate_port:
+        raise FailedCheck("everything includes the gate: leave KEDGE_GATE_PORT out, or name a port")
     own = {
         "data_dir": out / "data",
         "console_port": settings.console_port or CONSOLE_PORT,
@@ -120,14 +126,17 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _stage(out: Path, settings: Settings, console: Console) -> Stage:
+    server, gate = f"{settings.host}:{settings.port}", f"{settings.host}:{settings.gate_port}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KEDGE_")}
     environment |= {
-        "KEDGE_ADDRESS": f"{settings.host}:{settings.port}",
+        "KEDGE_ADDRESS": server,
+        "KEDGE_GATE_ADDRESS": gate,
         "KEDGE_DATA_DIR": str(settings.data_dir.resolve()),
         "KEDGE_CONSOLE_PORT": str(settings.console_port),
         "KEDGE_HOST": settings.host,
     }
-    wait_until_serving(settings)
+    wait_until_serving(server)
+    wait_until_serving(gate, "the gate")
     return Stage(out, settings, environment, console)
 
 
@@ -147,18 +156,37 @@ def _set_the_scene(stage: Stage) -> Path:
         stage.kedge("policy", "apply", str(path), "--because", "to show it")
         found[tenant] = _key(stage, tenant, "core_app", "--principal", "core-app")
     stage.kedge("freeze", FROZEN, names[FROZEN], "--because", "answers in the wrong language since this morning")
-    _propose(stage, BUSY, names[BUSY])
+    _set_the_exam(stage, names[EXAMINED])
+    _propose(stage, BUSY, names[BUSY], "--kind", "floor_stage", "--floor", "0.2", because=LOWER_FLOOR)
+    text = folder / "three-steps.txt"
+    text.write_text(CANDIDATE, encoding="utf-8")
+    prompt = ("--kind", "prompt", "--arm", "three-steps", "--file", str(text))
+    _propose(
+        stage, EXAMINED, names[EXAMINED], *prompt, because="nearly as right as long reasoning, and said in three lines"
+    )
     keys.touch(mode=0o600)
     keys.write_text(json.dumps(found), encoding="utf-8")
     return keys
 
 
-def _propose(stage: Stage, tenant: str, policy: str) -> None:
-    """Let bob propose a lower floor, which waits for alice; his key ends with what asked for it."""
+def _set_the_exam(stage: Stage, policy: str) -> None:
+    """Give a policy a holdout, and put the program that answers its cases where the gate looks for programs."""
+    cases, answerer = stage.out / "cases.jsonl", stage.out / "answerer.json"
+    program = stage.settings.data_dir / "gate" / "scripts" / MODEL
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"#!{sys.executable}\nfrom kedge_demo.exam import main\n\nmain()\n", encoding="utf-8")
+    program.chmod(0o700)
+    stage.module("kedge_demo.exam", "--cases", str(cases))
+    answerer.write_text(json.dumps({"answerer": {"kind": "ANSWERER_KIND_SCRIPT", "address": MODEL}}), encoding="utf-8")
+    stage.kedge("holdout", "import", EXAMINED, policy, str(cases))
+    stage.kedge("holdout", "answerer", EXAMINED, policy, "--file", str(answerer))
+
+
+def _propose(stage: Stage, tenant: str, policy: str, *what: str, because: str) -> None:
+    """Let bob propose what waits for alice; his key ends with what asked for it."""
     bob = _key(stage, tenant, "proposer", "--principal", "bob", "--person", "bob", "--issuer", "kedge", "--days", "1")
-    because = "the learned part has been better than the baseline for weeks; the alarm still needs days only"
-    proposal = ("proposal", "submit", tenant, policy, "--kind", "floor_stage", "--floor", "0.2", "--because", because)
-    Stage(stage.out, stage.settings, {**stage.environment, "KEDGE_KEY": bob}, stage.console).kedge(*proposal)
+    person = Stage(stage.out, stage.settings, {**stage.environment, "KEDGE_KEY": bob}, stage.console)
+    person.kedge("proposal", "submit", tenant, policy, *what, "--because", because)
 
 
 def _key(stage: Stage, tenant: str, role: str, *more: str) -> str:
@@ -198,7 +226,10 @@ def _say_where(stage: Stage, gym: str) -> None:
     out.print(f"console   http://{settings.host}:{settings.console_port}", highlight=False)
     out.print(f"gym       {gym}", highlight=False)
     out.print(f"logs      {stage.out / 'logs'}; data and the operator's key in {settings.data_dir}", highlight=False)
-    out.print(f"tenants   {', '.join(tenants)}: {FROZEN} is frozen, a floor of {BUSY} waits for approval\n")
+    out.print(
+        f"tenants   {', '.join(tenants)}: {FROZEN} is frozen, a floor of {BUSY} and a prompt of"
+        f" {EXAMINED} wait for approval\n"
+    )
     for name, link in links.items():
         role = f" ({PEOPLE[name]})" if name in PEOPLE else ""
         out.print(f"{name + role:19} {link}", highlight=False, soft_wrap=True)
