@@ -83,11 +83,17 @@ class AuditLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeRecord:
-    """An episode as the worker left it, with its newest evidence where there is one."""
+    """An episode as the worker left it, with its newest evidence where there is one.
+
+    Attributes:
+        action: that was decided; empty while the decision is unknown.
+    """
 
     policy: PolicyName
     episode_id: EpisodeId
+    open_time: datetime
     decision_id: DecisionId | None
+    action: str
     state: str
     quarantined: bool
     reward: float | None

@@ -28,6 +28,7 @@ from kedge_bandit.adapters.postgres.isolation import PostgresWalls
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
+from kedge_bandit.application.browse import ReadHistory
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.decide_proposal import ApproveProposal, RejectProposal, RevertProposal
 from kedge_bandit.application.erase import EraseTenant, EraseUser
@@ -45,6 +46,7 @@ from kedge_bandit.application.propose import (
 )
 from kedge_bandit.application.ramps import MoveRamp, ReadRamps
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
+from kedge_bandit.application.read_belief import ReadBelief
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.application.rebuild import Rebuild
@@ -77,6 +79,8 @@ def administration(
         retire=RetireArm(ledgers, clock),
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers, seals),
+        belief=ReadBelief(ledgers, clock),
+        history=ReadHistory(ledgers, clock),
     )
     hooks = SetUpWebhooks(ledgers, clock, allowed, secrets.token_bytes)
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))

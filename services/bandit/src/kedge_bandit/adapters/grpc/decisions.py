@@ -6,18 +6,20 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeAlias
 
-from kedge.bandit.v1 import decision_pb2, decision_service_pb2_grpc
 from kedge.bandit.v1 import decision_service_pb2 as pb
+from kedge.bandit.v1 import decision_service_pb2_grpc
 from kedge_bandit.adapters.grpc.answers import DecideAnswers, mean_of
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.gather import Gather
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
-from kedge_bandit.adapters.grpc.wire import action_message, context_of, decision_message
+from kedge_bandit.adapters.grpc.wire import context_of, decision_message
+from kedge_bandit.adapters.grpc.wire_browse import explanation_message, found_message, search_of
 from kedge_bandit.adapters.grpc.wire_local import action_keys, reported, watch_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_message
 from kedge_bandit.adapters.telemetry import Telemetry
+from kedge_bandit.application.browse_ports import BrowsedLedgers
 from kedge_bandit.application.decide import Ask, Decide, Decided
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.ports import Clock, Ledgers, TokenSigner
@@ -25,9 +27,9 @@ from kedge_bandit.application.record import EpisodeReport, RecordEpisode
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
 from kedge_bandit.application.watch import WatchAllocations
-from kedge_bandit.domain.decision import Decision
 from kedge_bandit.domain.eligibility import PLAIN, Wish
 from kedge_bandit.domain.errors import IdempotencyConflict
+from kedge_bandit.domain.holdout import is_reserved
 from kedge_bandit.domain.identifiers import (
     EpisodeId,
     PolicyName,
@@ -65,6 +67,7 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
     clock: Clock
     tokens: TokenSigner
     ledgers: Ledgers
+    browsed: BrowsedLedgers
     answers: DecideAnswers
     telemetry: Telemetry
     _names: dict[str, tuple[TenantId, PolicyName]] = field(default_factory=dict)
@@ -156,34 +159,31 @@ class DecisionServicer(decision_service_pb2_grpc.DecisionServiceServicer):
         tenant, decision_id = parse_decision(request.name)
         self.keyring.require(context, _ALLOWED["GetDecision"], tenant)
         found = await self.read(tenant, decision_id)
-        return pb.GetDecisionResponse(decision=_decision(found.decision, found.spec, found.actions, found.vector))
+        return pb.GetDecisionResponse(decision=found_message(found))
+
+    @answering
+    async def ListDecisions(self, request: pb.ListDecisionsRequest, context: Context) -> pb.ListDecisionsResponse:
+        """List a policy's decisions, newest first; nothing reserved to a trainer."""
+        tenant, policy = parse_policy(request.policy)
+        caller = self.keyring.require(context, _ALLOWED["ListDecisions"], tenant)
+        async with self.browsed.open(tenant) as ledger:
+            page = await ledger.browsing.decisions(search_of(request, policy))
+        hides = caller.is_trainer(tenant)
+        return pb.ListDecisionsResponse(
+            decisions=[
+                decision_message(one, action=None)
+                for one in page.found
+                if not (hides and is_reserved(tenant, policy, one.episode_id))
+            ],
+            next_page_token=page.next_token,
+        )
 
     @answering
     async def ExplainDecision(self, request: pb.ExplainDecisionRequest, context: Context) -> pb.ExplainDecisionResponse:
         """Say why this action was chosen and what would change it."""
         tenant, decision_id = parse_decision(request.name)
         self.keyring.require(context, _ALLOWED["ExplainDecision"], tenant)
-        why = await self.explain(tenant, decision_id)
-        return pb.ExplainDecisionResponse(
-            decision=_decision(why.found.decision, why.found.spec, why.found.actions, why.found.vector),
-            actions=[
-                pb.ActionExplanation(
-                    action_key=line.action,
-                    eligible=line.eligible,
-                    available=line.available,
-                    probability_best=line.probability_best,
-                    mean=line.mean,
-                    propensity=line.propensity,
-                    draw_from=line.draw_from,
-                    draw_to=line.draw_to,
-                )
-                for line in why.lines
-            ],
-            draw=why.draw,
-            exploitation_floor=why.floor,
-            uniform_slice=why.uniform_slice,
-            sentences=why.sentences,
-        )
+        return explanation_message(await self.explain(tenant, decision_id))
 
     @answering
     async def ReplayDecision(self, request: pb.ReplayDecisionRequest, context: Context) -> pb.ReplayDecisionResponse:
@@ -289,11 +289,3 @@ def _wish(request: pb.DecideRequest) -> Wish:
         no_exploration=request.no_exploration,
         in_tool_loop=request.in_tool_loop,
     )
-
-
-def _decision(
-    decision: Decision, spec: PolicySpec, actions: tuple[str, ...], vector: tuple[float, ...]
-) -> decision_pb2.Decision:
-    place = spec.index.get(decision.action)
-    action = action_message(spec.actions[place]) if place is not None else None
-    return decision_message(decision, action=action, actions=actions, vector=vector)

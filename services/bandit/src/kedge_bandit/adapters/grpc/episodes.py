@@ -18,17 +18,21 @@ from kedge_bandit.adapters.grpc.wire import (
     episode_message,
     moment,
 )
+from kedge_bandit.adapters.grpc.wire_browse import episode_search_of, timeline_message
 from kedge_bandit.adapters.grpc.wire_policy import known_change_message, policy_message, self_check_message
 from kedge_bandit.adapters.grpc.wire_trajectory import trajectory_of
 from kedge_bandit.adapters.telemetry import Telemetry
+from kedge_bandit.application.browse import ReadTimeline
+from kedge_bandit.application.browse_ports import BrowsedLedgers
 from kedge_bandit.application.export import ExportDecisions
 from kedge_bandit.application.import_episodes import ImportedEpisode, ImportEpisodes
 from kedge_bandit.application.ports import Ledgers, LoggedDecision
 from kedge_bandit.application.record import EpisodeReport, RecordEpisode, rater_hash
 from kedge_bandit.domain.errors import EpisodeNotFound, IdempotencyConflict, KedgeError
 from kedge_bandit.domain.holdout import is_reserved
-from kedge_bandit.domain.identifiers import EpisodeId, TenantId, parse_policy, text_id
+from kedge_bandit.domain.identifiers import EpisodeId, PolicyName, TenantId, parse_policy, text_id
 from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.principal import Principal
 
 _ALLOWED = permissions_of("EpisodeService")
 _IN_FLIGHT = 256
@@ -44,6 +48,7 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
     importer: ImportEpisodes
     export: ExportDecisions
     ledgers: Ledgers
+    browsed: BrowsedLedgers
     telemetry: Telemetry
 
     @answering
@@ -83,12 +88,30 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
         """Read one episode and its present verdict."""
         tenant, policy = parse_policy(request.policy)
         caller = self.keyring.require(context, _ALLOWED["GetEpisode"], tenant)
-        episode_id = EpisodeId(text_id(request.episode_id, field="episode_id"))
-        if caller.is_trainer(tenant) and is_reserved(tenant, policy, episode_id):
-            raise EpisodeNotFound("this episode is reserved for the holdout: a trainer does not read it")
+        episode_id = _readable(caller, tenant, policy, request.episode_id)
         async with self.ledgers.open(tenant) as ledger:
             record = await ledger.decisions.episode(policy, episode_id)
         return pb.GetEpisodeResponse(episode=episode_message(tenant, record))
+
+    @answering
+    async def ListEpisodes(self, request: pb.ListEpisodesRequest, context: Context) -> pb.ListEpisodesResponse:
+        """List a policy's episodes, newest first; nothing reserved to a trainer."""
+        tenant, policy = parse_policy(request.policy)
+        hides = self.keyring.require(context, _ALLOWED["ListEpisodes"], tenant).is_trainer(tenant)
+        async with self.browsed.open(tenant) as ledger:
+            page = await ledger.browsing.episodes(episode_search_of(request, policy))
+        kept = [one for one in page.found if not (hides and is_reserved(tenant, policy, one.episode_id))]
+        return pb.ListEpisodesResponse(
+            episodes=[episode_message(tenant, one) for one in kept], next_page_token=page.next_token
+        )
+
+    @answering
+    async def GetTimeline(self, request: pb.GetTimelineRequest, context: Context) -> pb.GetTimelineResponse:
+        """Tell what was said about an episode, and every verdict it had."""
+        tenant, policy = parse_policy(request.policy)
+        caller = self.keyring.require(context, _ALLOWED["GetTimeline"], tenant)
+        episode_id = _readable(caller, tenant, policy, request.episode_id)
+        return timeline_message(tenant, await ReadTimeline(self.browsed)(tenant, policy, episode_id))
 
     @answering
     async def SettleEpisode(self, request: pb.SettleEpisodeRequest, context: Context) -> pb.SettleEpisodeResponse:
@@ -198,6 +221,14 @@ class EpisodeServicer(episode_service_pb2_grpc.EpisodeServiceServicer):
                 request_id=request.request_id, error_reason=error.reason, detail=str(error)[:500]
             )
         return pb.StreamEpisodesResponse(request_id=request.request_id, duplicate=duplicate)
+
+
+def _readable(caller: Principal, tenant: TenantId, policy: PolicyName, episode_id: str) -> EpisodeId:
+    """Read an episode's id that somebody may look at. Raises EpisodeNotFound for a trainer and what is reserved."""
+    found = EpisodeId(text_id(episode_id, field="episode_id"))
+    if caller.is_trainer(tenant) and is_reserved(tenant, policy, found):
+        raise EpisodeNotFound("this episode is reserved for the holdout: a trainer does not read it")
+    return found
 
 
 def _end_user(tenant: TenantId, end_user_id: str) -> str | None:

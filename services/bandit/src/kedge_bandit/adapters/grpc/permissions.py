@@ -14,17 +14,17 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
     "DecisionService": {
         Permission.DECIDE: "Decide BestAction Activate Cancel ReportDecisions WatchAllocations ConfirmServing",
         Permission.READ_ARMS: "GetArm WatchArms",
-        Permission.READ: "GetDecision ExplainDecision ReplayDecision",
+        Permission.READ: "GetDecision ListDecisions ExplainDecision ReplayDecision",
     },
     "EpisodeService": {
         Permission.LOG: "LogEpisode StreamEpisodes SettleEpisode",
-        Permission.READ: "GetEpisode ExportEpisodes ExportDecisions",
+        Permission.READ: "GetEpisode ListEpisodes GetTimeline ExportEpisodes ExportDecisions",
         Permission.IMPORT: "ImportEpisodes",
     },
     "FeedbackService": {Permission.RECORD: "RecordOutcomes"},
     "PolicyService": {
         Permission.CONFIGURE: "PutPolicy StagePolicy UpsertArm RetireArm RebuildPolicy",
-        Permission.READ: "GetPolicy ListPolicies GetPolicyStatus EvaluatePolicy",
+        Permission.READ: "GetPolicy ListPolicies GetPolicyStatus GetBelief GetHistory EvaluatePolicy",
     },
     "GovernanceService": {
         Permission.FREEZE: "Freeze",

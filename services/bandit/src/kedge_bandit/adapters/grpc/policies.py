@@ -8,12 +8,15 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
-from kedge_bandit.adapters.grpc.wire import MODE
+from kedge_bandit.adapters.grpc.wire import MODE, moment
+from kedge_bandit.adapters.grpc.wire_browse import belief_message, history_message
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, status_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_of, dimension_of, policy_message, spec_of
 from kedge_bandit.application.administration_ports import GovernedLedgers
+from kedge_bandit.application.browse import ReadHistory
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.govern import StagePolicy
+from kedge_bandit.application.read_belief import ReadBelief
 from kedge_bandit.application.read_modes import Levels, Scope
 from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_status import ReportStatus
@@ -40,6 +43,8 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
     retire: RetireArm
     report: ReportStatus
     rebuild: Rebuild
+    belief: ReadBelief
+    history: ReadHistory
 
     @answering
     async def PutPolicy(self, request: pb.PutPolicyRequest, context: Context) -> pb.PutPolicyResponse:
@@ -122,6 +127,22 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
         self.keyring.require(context, _ALLOWED["GetPolicyStatus"], tenant)
         status = await self.report(tenant, name, with_cells=not request.without_cells)
         return status_message(tenant, status)
+
+    @answering
+    async def GetBelief(self, request: pb.GetBeliefRequest, context: Context) -> pb.GetBeliefResponse:
+        """Read what is believed in one bucket."""
+        tenant, name = parse_policy(request.name)
+        self.keyring.require(context, _ALLOWED["GetBelief"], tenant)
+        return belief_message(await self.belief(tenant, name, request.bucket))
+
+    @answering
+    async def GetHistory(self, request: pb.GetHistoryRequest, context: Context) -> pb.GetHistoryResponse:
+        """Count decisions and what became of them over time."""
+        tenant, name = parse_policy(request.name)
+        self.keyring.require(context, _ALLOWED["GetHistory"], tenant)
+        start = moment(request.start_time, field="start_time") if request.HasField("start_time") else None
+        end = moment(request.end_time, field="end_time") if request.HasField("end_time") else None
+        return history_message(await self.history(tenant, name, start=start, end=end, points=request.points))
 
     @answering
     async def RebuildPolicy(self, request: pb.RebuildPolicyRequest, context: Context) -> pb.RebuildPolicyResponse:

@@ -213,6 +213,8 @@ def episode_message(tenant: TenantId, record: EpisodeRecord) -> episode_pb2.Epis
         reward_version=record.reward_version,
         components=[episode_pb2.RewardComponent(component=name, value=v) for name, v in record.components.items()],
         signals=record.signals,
+        open_time=timestamp(record.open_time),
+        action_key=record.action,
     )
     if record.reward is not None:
         message.reward = record.reward

@@ -12,6 +12,7 @@ from kedge.bandit.v1 import policy_pb2
 from kedge_bandit.adapters.grpc.wire import MODE, timestamp
 from kedge_bandit.domain.context import CategoricalFeature, Feature, NumericFeature
 from kedge_bandit.domain.dimension import Arm, CostCard, Dimension
+from kedge_bandit.domain.divergence_spec import DivergenceSpec
 from kedge_bandit.domain.errors import InvalidPolicy, UnknownDimension
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.known_change import CellChange
@@ -64,6 +65,7 @@ def spec_of(message: policy_pb2.Policy) -> PolicySpec:
         reward=_reward_of(message.reward),
         settlement=_settlement_of(message.settlement),
         exploration=_exploration_of(message.exploration),
+        divergence=_divergence_of(message.divergence),
         learner=message.learner or AUTO,
         **settings,  # type: ignore[arg-type] # each name has its own type above
     )
@@ -151,6 +153,17 @@ def _exploration_of(message: policy_pb2.ExplorationSpec) -> Exploration:
     )
 
 
+def _divergence_of(message: policy_pb2.DivergenceSpec) -> DivergenceSpec:
+    default = DivergenceSpec()
+    return DivergenceSpec(
+        interval=_timedelta(message.interval, "divergence.interval") if _has(message, "interval") else default.interval,
+        episodes=message.episodes or default.episodes,
+        same_verifier=message.same_verifier,
+        max_cases=message.max_cases,
+        max_cost_usd_per_day=message.max_cost_usd_per_day,
+    )
+
+
 def _has(message: Message, field: str) -> bool:
     return message.HasField(field)
 
@@ -179,7 +192,7 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
         name=f"tenants/{tenant}/policies/{policy.name}",
         features=[_feature_message(feature) for feature in spec.features],
         arms=[arm_message(arm, retire_time=policy.update_time) for arm in spec.arms],
-        reward=_reward_message(spec.reward),
+        reward=reward_message(spec.reward),
         settlement=_settlement_message(spec.settlement),
         exploration=policy_pb2.ExplorationSpec(
             exploitation_floor=spec.exploration.floor,
@@ -189,6 +202,13 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
             arm_caps=spec.exploration.arm_caps,
             max_non_baseline_decisions_per_hour=spec.exploration.max_non_baseline_decisions_per_hour,
             max_non_baseline_cost_usd_per_day=spec.exploration.max_non_baseline_cost_usd_per_day,
+        ),
+        divergence=policy_pb2.DivergenceSpec(
+            interval=_duration(spec.divergence.interval),
+            episodes=spec.divergence.episodes,
+            same_verifier=spec.divergence.same_verifier,
+            max_cases=spec.divergence.max_cases,
+            max_cost_usd_per_day=spec.divergence.max_cost_usd_per_day,
         ),
         learner=spec.learner,
         half_life=_duration(spec.half_life),
@@ -266,7 +286,8 @@ def _feature_message(feature: Feature) -> policy_pb2.Feature:
             return policy_pb2.Feature(name=feature.name, numeric=numeric)
 
 
-def _reward_message(spec: RewardSpec) -> policy_pb2.RewardSpec:
+def reward_message(spec: RewardSpec) -> policy_pb2.RewardSpec:
+    """Put a reward spec on the wire."""
     return policy_pb2.RewardSpec(
         cost_reference_usd=spec.cost_reference_usd,
         latency_reference_ms=spec.latency_reference_ms,

@@ -1,10 +1,10 @@
-"""Read a logged trajectory from the wire; content is dropped here unless the tenant stores it."""
+"""Map a logged trajectory between the wire and the domain; content is dropped here."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kedge.bandit.v1 import episode_pb2
-from kedge_bandit.adapters.grpc.wire import moment
+from kedge_bandit.adapters.grpc.wire import moment, timestamp
 from kedge_bandit.domain.episode import (
     Approval,
     ApprovalVerdict,
@@ -78,6 +78,56 @@ def trajectory_of(message: episode_pb2.Trajectory) -> Trajectory:
         start_time=moment(message.start_time, field="start_time") if message.HasField("start_time") else None,
         end_time=moment(message.end_time, field="end_time") if message.HasField("end_time") else None,
     )
+
+
+def trajectory_message(trajectory: Trajectory) -> episode_pb2.Trajectory:
+    """Put a trajectory on the wire."""
+    message = episode_pb2.Trajectory(
+        llm_calls=[
+            episode_pb2.LlmCall(
+                model_id=call.model_id,
+                prompt_tokens=call.prompt_tokens,
+                completion_tokens=call.completion_tokens,
+                cost_usd=call.cost_usd,
+                latency_ms=call.latency_ms,
+            )
+            for call in trajectory.llm_calls
+        ],
+        tool_calls=[
+            episode_pb2.ToolCall(
+                tool_name=call.tool_name,
+                verifier_verdict=_number(_VERIFIER, call.verifier_verdict),
+                blocked=call.blocked,
+                latency_ms=call.latency_ms,
+            )
+            for call in trajectory.tool_calls
+        ],
+        guardrail_events=[
+            episode_pb2.GuardrailEvent(kind=_number(_GUARDRAIL, event.kind), tripped=event.tripped)
+            for event in trajectory.guardrail_events
+        ],
+        approvals=[
+            episode_pb2.Approval(subject=item.subject, verdict=_number(_APPROVAL, item.verdict))
+            for item in trajectory.approvals
+        ],
+        assertions=[
+            episode_pb2.Assertion(kind=_number(_ASSERTION, item.kind), passed=item.passed, hard=item.hard)
+            for item in trajectory.assertions
+        ],
+        declared_safety=_number(_SAFETY, trajectory.declared_safety),
+        terminated=trajectory.terminated,
+        truncated=trajectory.truncated,
+    )
+    if trajectory.start_time is not None:
+        message.start_time.CopyFrom(timestamp(trajectory.start_time))
+    if trajectory.end_time is not None:
+        message.end_time.CopyFrom(timestamp(trajectory.end_time))
+    return message
+
+
+def _number(table: Mapping[_K, _E], value: _E | None) -> Any:
+    """Find a value's number on the wire; None, which leaves it unspecified, for none."""
+    return next((number for number, known in table.items() if known is value), None)
 
 
 def _llm_call(message: episode_pb2.LlmCall) -> LlmCall:

@@ -18,8 +18,7 @@ from kedge_bandit.domain.published import COLD, Allocation
 
 _PAGE = 2_000
 
-# The newest evidence of an episode tells its verdict; the episode row alone tells its state.
-_EPISODE = (
+EPISODE = (
     select(learning_tables.episode, learning_tables.evidence)
     .select_from(
         learning_tables.episode.outerjoin(
@@ -34,7 +33,9 @@ _EPISODE = (
     .with_only_columns(
         learning_tables.episode.c.policy,
         learning_tables.episode.c.episode_id,
+        learning_tables.episode.c.open_time,
         learning_tables.episode.c.decision_id,
+        learning_tables.episode.c.facts["chosen"]["action"].astext.label("action"),
         learning_tables.episode.c.state,
         learning_tables.episode.c.quarantined,
         learning_tables.episode.c.reward_version,
@@ -49,6 +50,7 @@ _EPISODE = (
         learning_tables.evidence.c.bucket,
     )
 )
+"""The newest evidence of an episode tells its verdict; the episode row alone tells its state."""
 
 
 class PostgresDecisions:
@@ -119,11 +121,11 @@ class PostgresDecisions:
         """Read an episode."""
         row = learning_tables.episode.c
         found = (
-            await self._connection.execute(_EPISODE.where(row.policy == policy, row.episode_id == episode_id))
+            await self._connection.execute(EPISODE.where(row.policy == policy, row.episode_id == episode_id))
         ).one_or_none()
         if found is None:
             raise EpisodeNotFound(f"episode {episode_id[:80]!r} was not logged for this policy, or is not folded yet")
-        return _episode(found)
+        return episode_of(found)
 
     async def export(
         self, policy: PolicyName, *, start: datetime | None, end: datetime | None
@@ -152,8 +154,8 @@ class PostgresDecisions:
 
     async def _episodes(self, policy: PolicyName, ids: Sequence[EpisodeId]) -> dict[EpisodeId, EpisodeRecord]:
         row = learning_tables.episode.c
-        statement = _EPISODE.where(row.policy == policy, row.episode_id.in_(ids))
-        return {EpisodeId(found.episode_id): _episode(found) for found in await self._connection.execute(statement)}
+        statement = EPISODE.where(row.policy == policy, row.episode_id.in_(ids))
+        return {EpisodeId(found.episode_id): episode_of(found) for found in await self._connection.execute(statement)}
 
     async def allocations(self, policy: PolicyName) -> AsyncIterator[Allocation]:
         """Read every published allocation of a policy in order of version."""
@@ -230,12 +232,15 @@ def allocation_of(row: Any) -> Allocation:
     )
 
 
-def _episode(row: Any) -> EpisodeRecord:
+def episode_of(row: Any) -> EpisodeRecord:
+    """Read a row of `EPISODE`."""
     verdict = row.verdict or {}
     return EpisodeRecord(
         policy=PolicyName(row.policy),
         episode_id=EpisodeId(row.episode_id),
+        open_time=row.open_time,
         decision_id=None if row.decision_id is None else DecisionId(str(row.decision_id)),
+        action=row.action or "",
         state=row.state,
         quarantined=row.quarantined,
         reward=row.reward,

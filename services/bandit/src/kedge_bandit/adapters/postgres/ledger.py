@@ -11,6 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
+from kedge_bandit.adapters.postgres.browsing import PostgresBrowsing
 from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
 from kedge_bandit.adapters.postgres.governance import PostgresPolicies
 from kedge_bandit.adapters.postgres.incidents import PostgresIncidents
@@ -66,6 +67,7 @@ class PostgresLedger:
         self.policies = PostgresPolicies(tenant, connection)
         self.audit = PostgresAuditLog(tenant, connection)
         self.decisions = PostgresDecisions(tenant, connection)
+        self.browsing = PostgresBrowsing(self.decisions, connection)
         self.ramps = PostgresRamps(tenant, connection)
         self.incidents = PostgresIncidents(tenant, connection)
         self.webhooks = PostgresWebhooks(tenant, connection)
