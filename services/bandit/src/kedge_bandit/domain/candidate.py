@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from kedge_bandit.domain.dimension import Arm, Dimension
+from kedge_bandit.domain.divergence_spec import DivergenceSpec
 from kedge_bandit.domain.errors import InvalidPolicy, InvalidValue
 from kedge_bandit.domain.policy import PolicySpec
 
@@ -178,6 +179,8 @@ def arms_of(spec: PolicySpec, names: Mapping[Dimension, str]) -> tuple[Arm, ...]
 def settings(spec: PolicySpec) -> Mapping[str, object]:
     """Give everything of a configuration but arms, their caps, the baseline and the floor's stage."""
     facts = asdict(spec)
+    if spec.divergence == DivergenceSpec():
+        del facts["divergence"]  # as before there was one: what was proposed then keeps its hash
     for name in ("arm_caps", "floor", "uniform_slice"):
         del facts["exploration"][name]
     return {name: value for name, value in facts.items() if name not in _OUTSIDE_CONFIG}

@@ -55,6 +55,8 @@ def what_needs_consent(before: PolicySpec, after: PolicySpec) -> tuple[str, ...]
         found.append("another baseline")
     if after.reward.safety_source is SafetySource.NONE is not before.reward.safety_source:
         found.append("learning without safety verdicts")
+    if after.divergence.is_weaker_than(before.divergence):
+        found.append("a weaker divergence alarm")
     caps = before.exploration.arm_caps
     for arm in after.arms:
         if arm.retired or new_content(before, arm):

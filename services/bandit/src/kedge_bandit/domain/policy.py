@@ -7,6 +7,7 @@ from functools import cached_property
 
 from kedge_bandit.domain.context import Feature, check_features
 from kedge_bandit.domain.dimension import Action, Arm, Dimension, joint_actions
+from kedge_bandit.domain.divergence_spec import DivergenceSpec
 from kedge_bandit.domain.errors import InvalidPolicy
 from kedge_bandit.domain.identifiers import PolicyName, policy_name
 from kedge_bandit.domain.mode import Mode
@@ -82,6 +83,7 @@ class PolicySpec:
     reward: RewardSpec
     settlement: Settlement = Settlement()
     exploration: Exploration = Exploration()
+    divergence: DivergenceSpec = DivergenceSpec()
     learner: str = AUTO
     half_life: timedelta = DEFAULT_HALF_LIFE
     prior_strength: float = 6.0

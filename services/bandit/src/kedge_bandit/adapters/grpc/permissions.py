@@ -29,7 +29,8 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
     "GovernanceService": {
         Permission.FREEZE: "Freeze",
         Permission.GOVERN: "SetMode Unfreeze AcknowledgeIncident CloseIncident RunDivergenceCheck",
-        Permission.READ: "GetMode ListIncidents ListAuditEvents WatchAudit VerifyAudit GetReadiness",
+        Permission.READ: "GetMode ListIncidents ListDivergenceChecks ListAuditEvents WatchAudit VerifyAudit "
+        "GetReadiness",
     },
     "ProposalService": {
         Permission.PROPOSE: "SubmitProposal WithdrawProposal",

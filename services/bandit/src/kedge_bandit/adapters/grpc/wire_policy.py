@@ -5,14 +5,18 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from kedge.bandit.v1 import policy_pb2
 from kedge_bandit.adapters.grpc.wire import MODE, timestamp
+from kedge_bandit.adapters.grpc.wire_divergence import (
+    divergence_message,
+    divergence_of,
+    duration_message,
+    timedelta_of,
+)
 from kedge_bandit.domain.context import CategoricalFeature, Feature, NumericFeature
 from kedge_bandit.domain.dimension import Arm, CostCard, Dimension
-from kedge_bandit.domain.divergence_spec import DivergenceSpec
 from kedge_bandit.domain.errors import InvalidPolicy, UnknownDimension
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.known_change import CellChange
@@ -55,7 +59,7 @@ def spec_of(message: policy_pb2.Policy) -> PolicySpec:
     arms = tuple(arm_of(arm) for arm in message.arms)
     settings: dict[str, float | timedelta] = {}
     if message.HasField("half_life"):
-        settings["half_life"] = _timedelta(message.half_life, "half_life")
+        settings["half_life"] = timedelta_of(message.half_life, "half_life")
     if message.HasField("prior_strength"):
         settings["prior_strength"] = message.prior_strength
     return PolicySpec(
@@ -65,7 +69,7 @@ def spec_of(message: policy_pb2.Policy) -> PolicySpec:
         reward=_reward_of(message.reward),
         settlement=_settlement_of(message.settlement),
         exploration=_exploration_of(message.exploration),
-        divergence=_divergence_of(message.divergence),
+        divergence=divergence_of(message.divergence),
         learner=message.learner or AUTO,
         **settings,  # type: ignore[arg-type] # each name has its own type above
     )
@@ -134,7 +138,7 @@ def _reward_of(message: policy_pb2.RewardSpec) -> RewardSpec:
 
 def _settlement_of(message: policy_pb2.SettlementSpec) -> Settlement:
     given = (name for name in _WINDOWS if _has(message, f"{name}_window"))
-    windows = {name: _timedelta(getattr(message, f"{name}_window"), f"{name}_window") for name in given}
+    windows = {name: timedelta_of(getattr(message, f"{name}_window"), f"{name}_window") for name in given}
     return Settlement(
         expects_task_success=message.expects_task_success, judge_rate=message.judge_rate, windows=Windows(**windows)
     )
@@ -153,26 +157,8 @@ def _exploration_of(message: policy_pb2.ExplorationSpec) -> Exploration:
     )
 
 
-def _divergence_of(message: policy_pb2.DivergenceSpec) -> DivergenceSpec:
-    default = DivergenceSpec()
-    return DivergenceSpec(
-        interval=_timedelta(message.interval, "divergence.interval") if _has(message, "interval") else default.interval,
-        episodes=message.episodes or default.episodes,
-        same_verifier=message.same_verifier,
-        max_cases=message.max_cases,
-        max_cost_usd_per_day=message.max_cost_usd_per_day,
-    )
-
-
 def _has(message: Message, field: str) -> bool:
     return message.HasField(field)
-
-
-def _timedelta(duration: Duration, field: str) -> timedelta:
-    try:
-        return duration.ToTimedelta()
-    except (ValueError, OverflowError) as error:
-        raise InvalidPolicy(f"{field}: use a duration such as 1209600s") from error
 
 
 def _text(text: str, field: str) -> str:
@@ -203,15 +189,9 @@ def policy_message(tenant: TenantId, policy: Policy) -> policy_pb2.Policy:
             max_non_baseline_decisions_per_hour=spec.exploration.max_non_baseline_decisions_per_hour,
             max_non_baseline_cost_usd_per_day=spec.exploration.max_non_baseline_cost_usd_per_day,
         ),
-        divergence=policy_pb2.DivergenceSpec(
-            interval=_duration(spec.divergence.interval),
-            episodes=spec.divergence.episodes,
-            same_verifier=spec.divergence.same_verifier,
-            max_cases=spec.divergence.max_cases,
-            max_cost_usd_per_day=spec.divergence.max_cost_usd_per_day,
-        ),
+        divergence=divergence_message(spec.divergence),
         learner=spec.learner,
-        half_life=_duration(spec.half_life),
+        half_life=duration_message(spec.half_life),
         prior_strength=spec.prior_strength,
         mode=MODE[policy.mode],
         policy_version=policy.version,
@@ -297,13 +277,7 @@ def reward_message(spec: RewardSpec) -> policy_pb2.RewardSpec:
 
 
 def _settlement_message(settlement: Settlement) -> policy_pb2.SettlementSpec:
-    windows = {f"{name}_window": _duration(getattr(settlement.windows, name)) for name in _WINDOWS}
+    windows = {f"{name}_window": duration_message(getattr(settlement.windows, name)) for name in _WINDOWS}
     return policy_pb2.SettlementSpec(
         expects_task_success=settlement.expects_task_success, judge_rate=settlement.judge_rate, **windows
     )
-
-
-def _duration(span: timedelta) -> Duration:
-    duration = Duration()
-    duration.FromTimedelta(span)
-    return duration
