@@ -47,3 +47,32 @@ CREATE TRIGGER divergence_moved AFTER INSERT OR UPDATE OF due_time ON {schema}.d
 
 -- An incident that froze its policy is acknowledged before anybody lets the policy go on.
 ALTER TABLE {schema}.incident ADD COLUMN froze boolean NOT NULL DEFAULT false;
+
+-- Experiments: what was fixed before the first episode never changes; a report is written once, when one ends. --------------
+CREATE TABLE {schema}.experiment (
+    experiment_id text PRIMARY KEY,
+    policy text NOT NULL,
+    unit text NOT NULL CHECK (unit IN ('EPISODE', 'SESSION', 'COHORT')),
+    start_time timestamptz NOT NULL,
+    end_time timestamptz NOT NULL CHECK (end_time > start_time),
+    control_share double precision CHECK (control_share BETWEEN 0.05 AND 0.95),
+    primary_metrics text[] NOT NULL,
+    guardrail_metrics text[] NOT NULL,
+    because text NOT NULL,
+    create_time timestamptz NOT NULL CHECK (create_time <= start_time),
+    end_because text NOT NULL DEFAULT '',
+    ended_time timestamptz,
+    report jsonb,
+    CHECK ((ended_time IS NULL) = (report IS NULL)),
+    CHECK ((unit = 'EPISODE') = (control_share IS NULL))
+);
+CREATE FUNCTION {schema}.check_experiment_ended() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
+BEGIN
+    RAISE EXCEPTION 'the report of experiment % is frozen', OLD.experiment_id USING ERRCODE = 'check_violation';
+END $body$;
+REVOKE ALL ON FUNCTION {schema}.check_experiment_ended() FROM PUBLIC;
+CREATE TRIGGER frozen BEFORE UPDATE ON {schema}.experiment
+    FOR EACH ROW WHEN (OLD.ended_time IS NOT NULL) EXECUTE FUNCTION {schema}.check_experiment_ended();
+GRANT SELECT, INSERT ON {schema}.experiment TO {role};
+GRANT UPDATE (end_because, ended_time, report) ON {schema}.experiment TO {role};
