@@ -47,7 +47,7 @@ demo: setup ## the whole story: three tenants on real data, a printed report and
 	$(BIN)/kedge demo $(DEMO) $(ARGS)
 
 .PHONY: up
-up: setup ## everything to look at: all processes, three busy tenants, a frozen policy, a proposal that waits; links are printed
+up: setup ## everything to look at: all processes, three busy tenants, a frozen policy, proposals that wait; links are printed
 	$(BIN)/kedge up $(ARGS)
 
 .PHONY: down
