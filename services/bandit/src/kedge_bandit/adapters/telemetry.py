@@ -137,41 +137,56 @@ class Telemetry:
 
 
 _MODE_NUMBER = {mode: float(mode.restriction) for mode in Mode}
+_POLICY = ("tenant", "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a replica serves of one policy: its mode, its floor, and the versions it serves from."""
+
+    tenant: str
+    policy: str
+    mode: Mode
+    floor: float
+    policy_version: int
+    allocation_version: int
 
 
 class SnapshotCollector(Collector):
     """Read mode, versions and age from the replica's snapshot when scraped.
 
     Args:
-        modes: gives (tenant, policy, mode, allocation_version) of everything known.
+        served: gives everything that is known.
         age: gives seconds since the last refresh.
         queued: gives rows waiting in the group writer.
     """
 
     def __init__(
         self,
-        modes: Callable[[], Iterable[tuple[str, str, Mode, int]]],
+        served: Callable[[], Iterable[Served]],
         age: Callable[[], float],
         queued: Callable[[], float],
     ) -> None:
-        self._modes = modes
+        self._served = served
         self._age = age
         self._queued = queued
 
     def collect(self) -> list[GaugeMetricFamily]:
         """Give the gauges as they stand."""
-        mode = GaugeMetricFamily(
-            "kedge_mode", "Effective mode: 0 APPLY, 1 OBSERVE, 2 FROZEN, 3 BYPASS", labels=("tenant", "policy")
-        )
-        version = GaugeMetricFamily(
-            "kedge_allocation_version", "Newest allocation served from", labels=("tenant", "policy")
-        )
-        for tenant, policy, effective, allocation_version in self._modes():
-            mode.add_metric((tenant, policy), _MODE_NUMBER[effective])
-            version.add_metric((tenant, policy), float(allocation_version))
+        about = "Effective mode: 0 APPLY, 1 OBSERVE, 2 FROZEN, 3 BYPASS"
+        mode = GaugeMetricFamily("kedge_mode", about, labels=_POLICY)
+        floor = GaugeMetricFamily("kedge_exploitation_floor", "Least share of the baseline in APPLY", labels=_POLICY)
+        configured = GaugeMetricFamily("kedge_policy_version", "Version of the configuration served", labels=_POLICY)
+        version = GaugeMetricFamily("kedge_allocation_version", "Newest allocation served from", labels=_POLICY)
+        for one in self._served():
+            labels = (one.tenant, one.policy)
+            mode.add_metric(labels, _MODE_NUMBER[one.mode])
+            floor.add_metric(labels, one.floor)
+            configured.add_metric(labels, float(one.policy_version))
+            version.add_metric(labels, float(one.allocation_version))
         age = GaugeMetricFamily("kedge_snapshot_age_seconds", "Age of the replica's view", value=self._age())
         queued = GaugeMetricFamily("kedge_rows_queued", "Rows waiting for their commit", value=self._queued())
-        return [mode, version, age, queued]
+        return [mode, floor, configured, version, age, queued]
 
 
 class FlagCollector(Collector):

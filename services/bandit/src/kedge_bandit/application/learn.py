@@ -3,7 +3,8 @@
 Whatever a pass does is committed with the watermark or not at all, so a crash at any moment loses and doubles nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -45,6 +46,8 @@ class Passed:
         is_blocked: rows wait for a transaction that still runs; come back soon.
         lag_seconds: age of the oldest raw row that was taken; None where none was.
         settled: newly reached states by policy.
+        signals: signals of episodes that have evidence for the first time, by policy.
+        revalued: models, judges and successors seen for the first time, by policy.
         counts: counts that changed, as they are now.
         p_values: of the self-checks that were looked at.
         held: why learning is held, by policy looked at; closed: why the baseline alone is published, likewise.
@@ -56,6 +59,8 @@ class Passed:
     is_blocked: bool
     lag_seconds: float | None
     settled: dict[tuple[PolicyName, EpisodeState], int]
+    signals: Mapping[tuple[PolicyName, str], int]
+    revalued: Mapping[PolicyName, int]
     counts: dict[tuple[PolicyName, str], int]
     allocations: int
     failures: int
@@ -111,6 +116,7 @@ class _Pass:
     point: FoldPoint
     folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
     settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
+    signals: Counter[tuple[PolicyName, str]] = field(default_factory=Counter)
     published: list[Allocation] = field(default_factory=list)
 
     async def run(self) -> Passed:
@@ -146,6 +152,8 @@ class _Pass:
             is_blocked=self.point.is_blocked,
             lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
             settled=self.settled,
+            signals=self.signals,
+            revalued=Counter(name for name, _ in {(name, change.cause) for name, change in changes.cell_changes}),
             counts=counts,
             allocations=allocations,
             failures=failures,
@@ -177,6 +185,8 @@ class _Pass:
             changes.entries.append(entry)
             file.evidence_sequence, file.reward_version = entry.sequence, entry.reward_version
             fold.replace(task.previous, entry)
+            if task.previous is None:
+                self.signals.update((file.key.policy, signal) for signal in _present(entry))
         if ruling.lacks_safety is not None:
             fold.safety.append(ruling.lacks_safety)
         file.logged = file.dossier.is_logged
@@ -238,6 +248,8 @@ def _idle(point: FoldPoint) -> Passed:
         is_blocked=point.is_blocked,
         lag_seconds=None,
         settled={},
+        signals={},
+        revalued={},
         counts={},
         allocations=0,
         failures=0,
@@ -246,6 +258,13 @@ def _idle(point: FoldPoint) -> Passed:
         closed={},
         audit_sequence=point.audit_sequence,
     )
+
+
+def _present(entry: EvidenceEntry) -> Iterator[str]:
+    """Name the signals that an episode came with, as the metrics do."""
+    yield from entry.verdict.signals
+    if entry.verdict.safety_verdict != SafetyVerdict.ABSENT:
+        yield "safety"
 
 
 def _is_missing(entry: EvidenceEntry | None, fold: PolicyFold) -> int:

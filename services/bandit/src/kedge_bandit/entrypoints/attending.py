@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -22,6 +22,7 @@ from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
 
 LOOK_SECONDS = 5.0
+EXPIRES_SOON = timedelta(days=2)
 LOOKS_AT_ALL = 12
 """Looks from one at everything that waits, whose ground may have changed, to the next."""
 _WAITING = (ProposalState.AWAITING_APPROVAL, ProposalState.APPROVED, ProposalState.GATE_RUNNING)
@@ -57,8 +58,9 @@ class Attending:
         """Count what is open, and attend to what is due, or to all that waits."""
         async with self.engine.connect() as connection:
             rows = (await connection.execute(select(tables.proposal_open))).all()
-        self.metrics.proposals(Counter((row.tenant, row.state) for row in rows))
         now = datetime.now(UTC)
+        expiring = Counter(row.tenant for row in rows if _expires_soon(row, now))
+        self.metrics.proposals(Counter((row.tenant, row.state) for row in rows), expiring)
         for row in rows:
             if row.state in _WAITING and (at_all or _is_due(row, now)):
                 await self._attend(TenantId(row.tenant), ProposalId(row.proposal_id))
@@ -75,6 +77,11 @@ class Attending:
             return
         if stepped is not None:
             log.info("proposal.stepped", tenant=tenant, proposal=proposal, state=stepped.state)
+
+
+def _expires_soon(row: Row[Any], now: datetime) -> bool:
+    waits = row.state == ProposalState.AWAITING_APPROVAL and row.expire_time is not None
+    return bool(waits and row.expire_time - now <= EXPIRES_SOON)
 
 
 def _is_due(row: Row[Any], now: datetime) -> bool:

@@ -10,7 +10,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry, disable_created_metrics, make_wsgi_app
 
 from kedge_bandit.entrypoints.settings import Settings
 
@@ -53,7 +53,11 @@ class _Handler(WSGIRequestHandler):
 
 
 def serve_metrics(settings: Settings, port: int, registry: CollectorRegistry) -> WSGIServer:
-    """Serve them from threads that end with the process. Raises SystemExit where nothing can listen there."""
+    """Serve them from threads that end with the process. Raises SystemExit where nothing can listen there.
+
+    When a counter was made is left out: it would double the series, and no query reads it.
+    """
+    disable_created_metrics()
     try:
         kind = _Server6 if ":" in settings.host else _Server
         server = make_server(settings.host, port, make_wsgi_app(registry), kind, _Handler)

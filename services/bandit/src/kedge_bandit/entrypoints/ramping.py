@@ -55,6 +55,6 @@ class Ramping:
             facts = {"tenant": tenant, "error": type(error).__name__}
             log.warning("ramps.not_looked_at", **facts, exc_info=None if expected else error)
             return
-        for steps in done.values():
+        for policy, steps in done.items():
             for step in steps:
-                self.metrics.ramp_moved(step)
+                self.metrics.ramp_moved(tenant, policy, step)

@@ -29,7 +29,7 @@ from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.adapters.seals import HmacSeals
-from kedge_bandit.adapters.telemetry import SnapshotCollector, Telemetry
+from kedge_bandit.adapters.telemetry import Served, SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
@@ -42,7 +42,6 @@ from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
 from kedge_bandit.application.watch import WatchAllocations
-from kedge_bandit.domain.mode import Mode
 from kedge_bandit.entrypoints.administration import administration
 from kedge_bandit.entrypoints.connections import connector, engine_of
 from kedge_bandit.entrypoints.doors import callers_of, keyring_of
@@ -193,11 +192,13 @@ def _decide(replica: Replica, ledgers: PostgresLedgers) -> Decide:
     )
 
 
-def _served(snapshot: ReplicaSnapshot) -> Iterator[tuple[str, str, Mode, int]]:
-    """Give tenant, policy, effective mode and newest allocation of everything the replica knows."""
+def _served(snapshot: ReplicaSnapshot) -> Iterator[Served]:
+    """Give everything that the replica serves."""
     for tenant, policies in snapshot.policies.items():
         for name, serving in policies.items():
-            yield tenant, name, serving.mode, max((a.version for a in serving.allocations.values()), default=0)
+            newest = max((allocation.version for allocation in serving.allocations.values()), default=0)
+            policy = serving.policy
+            yield Served(tenant, name, serving.mode, policy.spec.exploration.floor, policy.version, newest)
 
 
 def _service(name: str) -> ServiceDescriptor:

@@ -20,6 +20,8 @@ class WorkerMetrics:
 
     registry: CollectorRegistry = REGISTRY
     _settled: Counter = field(init=False)
+    _signals: Counter = field(init=False)
+    _revalued: Counter = field(init=False)
     _counts: Gauge = field(init=False)
     _rows: Counter = field(init=False)
     _lag: Histogram = field(init=False)
@@ -35,6 +37,7 @@ class WorkerMetrics:
     _anchored: Gauge = field(init=False)
     _not_anchored: Counter = field(init=False)
     _proposals: Gauge = field(init=False)
+    _expiring: Gauge = field(init=False)
     _ramps: Counter = field(init=False)
     _messages: Counter = field(init=False)
 
@@ -50,6 +53,11 @@ class WorkerMetrics:
             (*_POLICY, "name"),
             registry=registry,
         )
+        self._signals = Counter(
+            "kedge_signals", "Signals of episodes with their first evidence", (*_POLICY, "signal"), registry=registry
+        )
+        about = "Models, judges and successors seen for the first time"
+        self._revalued = Counter("kedge_known_changes", about, _POLICY, registry=registry)
         self._rows = Counter("kedge_rows_folded", "Raw rows taken by passes", tenant, registry=registry)
         self._lag = Histogram(
             "kedge_belief_lag_seconds", "Age of the oldest row a pass took", buckets=_LAG_BUCKETS, registry=registry
@@ -87,10 +95,14 @@ class WorkerMetrics:
             ("state",),
             registry=registry,
         )
-        self._ramps = Counter("kedge_ramp_steps", "Steps that the service took by itself", ("step",), registry=registry)
+        self._ramps = Counter(
+            "kedge_ramp_steps", "Steps that the service took by itself", (*_POLICY, "step"), registry=registry
+        )
         self._proposals = Gauge(
             "kedge_proposals", "Proposals that are not over, by state", ("tenant", "state"), registry=registry
         )
+        about = "Proposals that wait for approval and expire within two days"
+        self._expiring = Gauge("kedge_proposals_expiring", about, ("tenant",), registry=registry)
 
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:
         """Record one pass."""
@@ -105,6 +117,10 @@ class WorkerMetrics:
         for (policy, state), number in done.settled.items():
             if state is not EpisodeState.PENDING:
                 self._settled.labels(tenant, policy, state).inc(number)
+        for (policy, signal), number in done.signals.items():
+            self._signals.labels(tenant, policy, signal).inc(number)
+        for policy, number in done.revalued.items():
+            self._revalued.labels(tenant, policy).inc(number)
         for (policy, name), number in done.counts.items():
             self._counts.labels(tenant, policy, name).set(number)
         for policy, reason in done.held.items():
@@ -127,15 +143,18 @@ class WorkerMetrics:
         """Record that anchors could not be written."""
         self._not_anchored.inc()
 
-    def ramp_moved(self, step: str) -> None:
+    def ramp_moved(self, tenant: str, policy: str, step: str) -> None:
         """Record a step of a ramp: ADVANCE, PAUSE, ROLL_BACK or COMPLETE."""
-        self._ramps.labels(step).inc()
+        self._ramps.labels(tenant, policy, step).inc()
 
-    def proposals(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Record how many proposals are open, by tenant and state; what is not named is none."""
+    def proposals(self, counts: Mapping[tuple[str, str], int], expiring: Mapping[str, int]) -> None:
+        """Record how many proposals are open, by tenant and state, and how many expire soon; the rest is none."""
         self._proposals.clear()
+        self._expiring.clear()
         for (tenant, state), number in counts.items():
             self._proposals.labels(tenant, state).set(number)
+        for tenant in {tenant for tenant, _ in counts}:
+            self._expiring.labels(tenant).set(expiring.get(tenant, 0))
 
     def told(self, state: str) -> None:
         """Record an attempt to send a message, by the message's state after it."""
