@@ -13,7 +13,8 @@ from kedge.bandit.v1 import holdout_service_pb2
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
 from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
-from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
+from kedge_bandit.adapters.grpc.experiments import ExperimentServicer
+from kedge_bandit.adapters.grpc.governance import GovernanceServicer
 from kedge_bandit.adapters.grpc.holdout import HoldoutServicer
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
 from kedge_bandit.adapters.grpc.policies import PolicyServicer

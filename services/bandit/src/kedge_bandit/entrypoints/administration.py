@@ -16,7 +16,8 @@ from kedge.bandit.v1 import (
     webhook_service_pb2,
 )
 from kedge_bandit.adapters.grpc.credentials import Keyring
-from kedge_bandit.adapters.grpc.governance import ExperimentServicer, GovernanceServicer
+from kedge_bandit.adapters.grpc.experiments import ExperimentServicer
+from kedge_bandit.adapters.grpc.governance import GovernanceServicer
 from kedge_bandit.adapters.grpc.policies import PolicyServicer
 from kedge_bandit.adapters.grpc.proposals import ProposalServicer
 from kedge_bandit.adapters.grpc.ramps import RampServicer
@@ -32,6 +33,8 @@ from kedge_bandit.application.browse import ReadHistory
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
 from kedge_bandit.application.decide_proposal import ApproveProposal, RejectProposal, RevertProposal
 from kedge_bandit.application.erase import EraseTenant, EraseUser
+from kedge_bandit.application.evaluate import EvaluatePolicy
+from kedge_bandit.application.experiments import Experimenting
 from kedge_bandit.application.govern import Freeze, SetMode, StagePolicy, Unfreeze
 from kedge_bandit.application.identify import BindIdentity, CreateKey, ListCredentials, RevokeKey, UnbindIdentity
 from kedge_bandit.application.incidents import Incidents
@@ -79,12 +82,14 @@ def administration(
         retire=RetireArm(ledgers, clock),
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers, seals),
+        evaluate=EvaluatePolicy(ledgers),
         belief=ReadBelief(ledgers, clock),
         history=ReadHistory(ledgers, clock),
     )
     hooks = SetUpWebhooks(ledgers, clock, allowed, secrets.token_bytes)
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
+    experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock))
     governance = _governance(ledgers, keyring, clock, levels)
     return (
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
@@ -93,7 +98,7 @@ def administration(
         (proposal_service_pb2.DESCRIPTOR.services_by_name["ProposalService"], _proposals(ledgers, keyring, clock)),
         (ramp_service_pb2.DESCRIPTOR.services_by_name["RampService"], ramps),
         (webhook_service_pb2.DESCRIPTOR.services_by_name["WebhookService"], WebhookServicer(keyring, hooks)),
-        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], ExperimentServicer(keyring)),
+        (experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"], experiments),
     )
 
 

@@ -1,14 +1,12 @@
-"""Serve GovernanceService, and answer for the service of experiments until it comes."""
+"""Serve GovernanceService."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from kedge.bandit.v1 import governance_service_pb2 as pb
 from kedge.bandit.v1 import (
-    experiment_service_pb2,
-    experiment_service_pb2_grpc,
     governance_service_pb2_grpc,
 )
-from kedge.bandit.v1 import governance_service_pb2 as pb
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
@@ -150,11 +148,3 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
             first_broken_sequence=report.first_broken_sequence or 0,
             detail=report.detail,
         )
-
-
-@completing(experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"])
-@dataclass(frozen=True, slots=True)
-class ExperimentServicer(experiment_service_pb2_grpc.ExperimentServiceServicer):
-    """Experiments come later; every RPC is answered UNIMPLEMENTED."""
-
-    keyring: Keyring

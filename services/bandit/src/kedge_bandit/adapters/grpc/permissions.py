@@ -60,7 +60,8 @@ _SERVICES: Final[dict[str, dict[Permission, str]]] = {
     },
     "ExperimentService": {
         Permission.CONFIGURE: "CreateExperiment EndExperiment",
-        Permission.READ: "GetExperiment",
+        Permission.READ: "GetExperiment ListExperiments GetPolicyKpis",
+        Permission.DECIDE: "GetAssignment",
     },
     "TenantService": {
         Permission.MANAGE_TENANTS: "OnboardTenant ListTenants VerifyIsolation",

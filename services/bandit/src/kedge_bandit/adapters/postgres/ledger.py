@@ -13,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.browsing import PostgresBrowsing
 from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
+from kedge_bandit.adapters.postgres.divergence import PostgresDivergences
+from kedge_bandit.adapters.postgres.experiments import PostgresExperiments
 from kedge_bandit.adapters.postgres.governance import PostgresPolicies
 from kedge_bandit.adapters.postgres.incidents import PostgresIncidents
 from kedge_bandit.adapters.postgres.learned_memory import LearnedMemory
@@ -70,6 +72,8 @@ class PostgresLedger:
         self.browsing = PostgresBrowsing(self.decisions, connection)
         self.ramps = PostgresRamps(tenant, connection)
         self.incidents = PostgresIncidents(tenant, connection)
+        self.experiments = PostgresExperiments(tenant, connection)
+        self.divergence = PostgresDivergences(connection)
         self.webhooks = PostgresWebhooks(tenant, connection)
         self.proposals = PostgresProposals(tenant, connection)
         self.notes = PostgresProposalNotes(tenant, connection)
