@@ -10,11 +10,13 @@ from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
 from kedge_bandit.adapters.grpc.wire import MODE, moment
 from kedge_bandit.adapters.grpc.wire_browse import belief_message, history_message
+from kedge_bandit.adapters.grpc.wire_evaluation import evaluated_message, target_of
 from kedge_bandit.adapters.grpc.wire_governance import order_of, page_size_of, status_message
 from kedge_bandit.adapters.grpc.wire_policy import arm_of, dimension_of, policy_message, spec_of
 from kedge_bandit.application.administration_ports import GovernedLedgers
 from kedge_bandit.application.browse import ReadHistory
 from kedge_bandit.application.configure import PutPolicy, RetireArm, UpsertArm
+from kedge_bandit.application.evaluate import EvaluatePolicy
 from kedge_bandit.application.govern import StagePolicy
 from kedge_bandit.application.read_belief import ReadBelief
 from kedge_bandit.application.read_modes import Levels, Scope
@@ -43,6 +45,7 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
     retire: RetireArm
     report: ReportStatus
     rebuild: Rebuild
+    evaluate: EvaluatePolicy
     belief: ReadBelief
     history: ReadHistory
 
@@ -153,3 +156,12 @@ class PolicyServicer(policy_service_pb2_grpc.PolicyServiceServicer):
         return pb.RebuildPolicyResponse(
             evidence_rows=found.evidence_rows, cells=found.cells, max_error=found.max_error, agrees=found.agrees
         )
+
+    @answering
+    async def EvaluatePolicy(self, request: pb.EvaluatePolicyRequest, context: Context) -> pb.EvaluatePolicyResponse:
+        """Value what was never served from what was."""
+        tenant, name = parse_policy(request.name)
+        self.keyring.require(context, _ALLOWED["EvaluatePolicy"], tenant)
+        start = moment(request.start_time, field="start_time") if request.HasField("start_time") else None
+        end = moment(request.end_time, field="end_time") if request.HasField("end_time") else None
+        return evaluated_message(await self.evaluate(tenant, name, target_of(request), start=start, end=end))
