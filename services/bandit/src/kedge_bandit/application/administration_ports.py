@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from kedge_bandit.application.divergence_ports import Divergences
 from kedge_bandit.application.ports import AuditLog, Policies
-from kedge_bandit.application.ramp_ports import Incidents, Ramps
+from kedge_bandit.application.ramp_ports import Detectors, Incidents, Ramps
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.decision import Reason
@@ -173,8 +174,16 @@ class GovernedLedger(Protocol):
         """How far traffic was given."""
 
     @property
+    def detectors(self) -> Detectors:
+        """Alarms that need no holdout."""
+
+    @property
     def incidents(self) -> Incidents:
         """Alarms that tripped."""
+
+    @property
+    def divergence(self) -> Divergences:
+        """Divergence checks."""
 
 
 class GovernedLedgers(Protocol):

@@ -24,6 +24,7 @@ class Run:
     """One run over a part's cases.
 
     Attributes:
+        incumbent, candidate: arms that answer; a candidate's may be others for every case.
         fetch, judge: who answers and who judges; None: there is no judge.
         score: scores an answer by its case's own check.
         parallel: cases that are answered at once; each asks both sides.
@@ -34,7 +35,7 @@ class Run:
     tenant: TenantId
     policy: PolicyName
     incumbent: Sequence[Arm]
-    candidate: Sequence[Arm]
+    candidate: Callable[[HoldoutCase], Sequence[Arm]]
     fetch: FetchAnswer
     judge: Judge | None
     score: Callable[[HoldoutCase, str], float]
@@ -88,7 +89,7 @@ class Run:
 
     async def _both(self, case: HoldoutCase) -> tuple[Answer, Answer]:
         candidate, incumbent = await asyncio.gather(
-            self.fetch(self.tenant, self.policy, case, self.candidate),
+            self.fetch(self.tenant, self.policy, case, self.candidate(case)),
             self.fetch(self.tenant, self.policy, case, self.incumbent),
             return_exceptions=True,
         )

@@ -10,9 +10,10 @@ from typing import Final, Protocol
 
 from kedge_bandit.application.proposal_ports import ProposingLedger
 from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.divergence_check import DivergenceCheck
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.gate import AskedOf
-from kedge_bandit.domain.holdout import HoldoutCase, Part
+from kedge_bandit.domain.holdout import HoldoutCase, Part, Reserved
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.rotation import Held
 
@@ -158,17 +159,6 @@ class AnswererSettings:
             raise InvalidValue("price", str(prices), "US dollars per million tokens, 0 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A reserved episode: what was known when it was decided."""
-
-    episode_id: str
-    bucket: str
-    decision_time: datetime
-    categories: Mapping[str, str]
-    numbers: Mapping[str, float]
-
-
 class HoldoutCases(Protocol):
     """The versions and cases of the open tenant, and what may be trained on."""
 
@@ -284,6 +274,9 @@ class HoldoutRecord(Protocol):
 
     def tenant(self) -> AbstractAsyncContextManager[ProposingLedger]:
         """Go on under the tenant's role for a while, in the same transaction."""
+
+    async def add_check(self, check: DivergenceCheck) -> None:
+        """Add a divergence check to the tenant's record, as the gate's login, which alone may."""
 
     async def reserved(self, policy: PolicyName, *, after: str, limit: int) -> Sequence[Reserved]:
         """Read reserved episodes by id."""

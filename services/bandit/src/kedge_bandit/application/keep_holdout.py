@@ -12,6 +12,7 @@ from kedge_bandit.application.claim_query import running_queries
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.holdout_ports import HoldoutRecord, Holdouts, Version
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.watch_if_answered import watch_if_answered
 from kedge_bandit.domain.audit import Fact
 from kedge_bandit.domain.change import Change, subject_of
 from kedge_bandit.domain.errors import BatchTooLarge, IllegalTransition, KedgeError
@@ -96,6 +97,7 @@ class ImportCases:
                 version = Version(number=number, digest=digest, since=since, create_time=change.at, actor=actor)
                 await record.cases.add(policy, version, taken, ())
                 await _announce(record, policy, version)
+                await watch_if_answered(record, policy, change.at)
             near = sum(one.reason is Refusal.NEAR_DUPLICATE for one in refused)
             facts = {"imported": len(taken), "refused": len(refused), "near_duplicates": near}
             await _audit(record, change, policy, "holdout.cases_imported", facts)

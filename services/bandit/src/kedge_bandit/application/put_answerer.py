@@ -9,6 +9,7 @@ from kedge_bandit.application.govern import Order
 from kedge_bandit.application.holdout_ports import AnswererPart, AnswererSettings, HoldoutRecord, Holdouts
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.serve_proposal import because_of
+from kedge_bandit.application.watch_if_answered import watch_if_answered
 from kedge_bandit.domain.audit import Fact
 from kedge_bandit.domain.change import Change, subject_of
 from kedge_bandit.domain.gate import Inconclusive
@@ -56,6 +57,7 @@ class PutAnswerer:
                 await record.answerers.put(policy, part, settings, change)
             facts = dict(fact for part, settings in given.items() for fact in _facts(part.value.lower(), settings))
             event = change.event("holdout.answerer_put", subject_of(tenant, policy), facts)
+            await watch_if_answered(record, policy, change.at)
             async with record.tenant() as ledger:
                 await ledger.audit.append(event)
 

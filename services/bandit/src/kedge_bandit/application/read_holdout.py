@@ -15,7 +15,6 @@ from kedge_bandit.application.holdout_ports import (
     Holdouts,
     KeptAnswer,
     LedgerRow,
-    Reserved,
     Version,
 )
 from kedge_bandit.application.keep_holdout import YEAR
@@ -23,7 +22,7 @@ from kedge_bandit.application.ports import Clock
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition
-from kedge_bandit.domain.holdout import HoldoutCase, Part
+from kedge_bandit.domain.holdout import HoldoutCase, Part, Reserved
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.involvement import is_author
 from kedge_bandit.domain.peek import USUAL_VARIANCE, Power, power

@@ -106,7 +106,7 @@ class RunGate:
                     tenant=claimed.tenant,
                     policy=claimed.policy,
                     incumbent=asked.arms,
-                    candidate=candidate,
+                    candidate=lambda _case: candidate,
                     fetch=await exits.enter_async_context(
                         self.connect.answerer(claimed.tenant, claimed.answerer, secret)
                     ),

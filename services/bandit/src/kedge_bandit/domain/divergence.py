@@ -10,12 +10,14 @@ its error: the margin's second term covers it. ALARM when the evidence for D rea
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.e_detector import begin, evidence, step
+from kedge_bandit.domain.ramp_metrics import Moments
 
 DIVERGENCE: Final = "divergence"
 REWARD_LIFT: Final = "reward_lift"
@@ -33,10 +35,42 @@ LEAST_CASES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """A difference in [-1, 1], and its standard error."""
+    """A difference in [-1, 1], and its standard error, at least that of one episode or case that differs."""
 
     value: float
     error: float
+
+
+def lift_of(differences: FloatArray, weights: FloatArray) -> tuple[Lift, float]:
+    """Average paired differences, and give their standard deviation beside it.
+
+    Args:
+        differences: of each case [n], in [-1, 1]; at least 2.
+        weights: of each case [n], how much of it is served otherwise than by the baseline.
+
+    >>> lift, spread = lift_of(np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
+    >>> lift, round(spread, 3)
+    (Lift(value=0.25, error=0.25), 0.5)
+    """
+    n, total = len(differences), float(weights.sum())
+    value = float(weights @ differences) / total
+    off = differences - value
+    corrected = n / (n - 1)
+    error = math.sqrt(corrected * float((weights * off) @ (weights * off))) / total
+    spread = math.sqrt(corrected * float(weights @ off**2) / total)
+    return Lift(value, max(error, 1.0 / n)), spread
+
+
+def lift_between(learned: Moments, baseline: Moments) -> Lift | None:
+    """Give the learned part's mean less the baseline's; None where one side has too few episodes.
+
+    Means of one self-normalised weighting each, over rows of which none is on both sides: by the delta method their
+    variances add.
+    """
+    n = min(learned.n, baseline.n)
+    if n < LEAST_EPISODES:
+        return None
+    return Lift(learned.mean - baseline.mean, max(math.sqrt(learned.variance + baseline.variance), 1.0 / n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +187,9 @@ def tripped(readings: Mapping[str, Reading]) -> tuple[Reading, ...]:
         for name, reading in readings.items()
         if reading.trips and name != REWARD_LIFT and (name != DIVERGENCE or confirmed)
     )
+
+
+def restarted(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Have every detector begin anew after an alarm, which a person has to look at; the figures stay."""
+    fresh = tuple(begin().tolist())
+    return {name: replace(reading, state=fresh) for name, reading in readings.items()}

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from kedge_bandit.domain.divergence import Lift, Reading
+from kedge_bandit.domain.divergence import Lift, Reading, lift_between
+from kedge_bandit.domain.divergence_spec import DivergenceSpec
 from kedge_bandit.domain.identifiers import PolicyName
+from kedge_bandit.domain.ramp_metrics import Moments
 
 
 class Outcome(StrEnum):
@@ -22,14 +24,18 @@ class OnlineSide:
     """What settled since the check before.
 
     Attributes:
-        lift: quality of the learned part less the baseline's; None where one side has too few episodes.
         through: place in the evidence log up to which it was read.
+        measured: sums of what is compared, by name, on the learned side and the baseline's; kept by no check.
     """
 
     learned_episodes: int
     baseline_episodes: int
     through: int
-    lift: Lift | None = None
+    measured: Mapping[str, tuple[Moments, Moments]] = field(default_factory=dict)
+
+    def lift(self, name: str) -> Lift | None:
+        """Compare both sides; None where one has too few episodes."""
+        return lift_between(*self.measured[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,7 @@ class DivergenceCheck:
         policy_time: at its end, seconds.
         because: why it failed; empty where it did not.
         actor: who asked for it, "kedge" where its time had come.
+        reward: quality of the learned part less the baseline's; None where one side has too few episodes.
         readings: by detector; those of the check before where nothing was compared.
         incident: number of the incident that it opened; 0: none.
     """
@@ -72,6 +79,7 @@ class DivergenceCheck:
     outcome: Outcome
     because: str = ""
     actor: str
+    reward: Lift | None = None
     online: OnlineSide
     holdout: HoldoutSide
     readings: Mapping[str, Reading] = field(default_factory=dict)
@@ -96,3 +104,26 @@ class Watch:
     asked_by: str = ""
     lease_until: datetime | None = None
     blind: int = 0
+
+
+def is_due(spec: DivergenceSpec, watch: Watch, elapsed: float, online: OnlineSide) -> bool:
+    """Say whether a check is to be made now.
+
+    Args:
+        elapsed: policy time since one succeeded, seconds.
+    """
+    enough = min(online.learned_episodes, online.baseline_episodes) >= spec.episodes
+    return bool(watch.asked_by) or elapsed >= spec.interval.total_seconds() or enough
+
+
+def told(check: DivergenceCheck, reading: Reading) -> str:
+    """Say what tripped, in a sentence."""
+    lifts = [
+        f"{what} {lift.value:+.3f} (standard error {lift.error:.3f})"
+        for what, lift in (("reward lift", check.reward), ("holdout lift", check.holdout.lift))
+        if lift is not None
+    ]
+    return (
+        f"detector {reading.detector}: evidence {reading.evidence:,.0f} of {reading.threshold:,.0f}, value "
+        f"{reading.value:+.3f} over a margin of {reading.margin:.3f}; {', '.join(lifts)}"
+    )

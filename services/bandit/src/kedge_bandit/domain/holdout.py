@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from math import ceil
 from typing import Final
@@ -187,6 +188,17 @@ class HoldoutCase:
         True
         """
         return Part.GATE if self.adversarial or int(self.case_hash[:8], 16) % 2 else Part.SENSOR
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A reserved episode: what was known when it was decided."""
+
+    episode_id: str
+    bucket: str
+    decision_time: datetime
+    categories: Mapping[str, str]
+    numbers: Mapping[str, float]
 
 
 def version_of(case_hashes: Iterable[str]) -> str:

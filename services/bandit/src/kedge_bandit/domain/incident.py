@@ -40,6 +40,7 @@ class Incident:
         detector: what tripped, e.g. "ramp.veto_rate".
         owner: who acknowledged it; cause: what a person found, empty until it is closed.
         statistic: the number that tripped; evidence: a sentence about it.
+        froze: it stopped its policy, which goes on once somebody has acknowledged it.
     """
 
     number: int = 0
@@ -52,6 +53,7 @@ class Incident:
     evidence: str
     open_time: datetime
     close_time: datetime | None = None
+    froze: bool = False
 
 
 Move = tuple[Incident, AuditEvent]

@@ -50,6 +50,7 @@ from kedge_bandit.application.propose import (
 from kedge_bandit.application.ramps import MoveRamp, ReadRamps
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_belief import ReadBelief
+from kedge_bandit.application.read_divergence import AskCheck, ReadDivergence
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.application.rebuild import Rebuild
@@ -113,6 +114,8 @@ def _governance(ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels
         watch_audit=WatchAudit(ledgers),
         verify_audit=VerifyAudit(ledgers),
         incidents=Incidents(ledgers, clock),
+        ask_check=AskCheck(ledgers, clock),
+        read_divergence=ReadDivergence(ledgers),
     )
 
 

@@ -19,18 +19,24 @@ from kedge_bandit.adapters.holdout.connect import LOOPBACK, Connections
 from kedge_bandit.adapters.identity.proof import KeptKeys
 from kedge_bandit.adapters.postgres.callers import CallersView
 from kedge_bandit.adapters.postgres.holdout import PostgresHoldouts
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock
+from kedge_bandit.application.ask_sensor import AskSensor
 from kedge_bandit.application.keep_holdout import ImportCases, RecordTraining, RotateHoldout
 from kedge_bandit.application.put_answerer import PutAnswerer
+from kedge_bandit.application.read_divergence import ReadDivergence
 from kedge_bandit.application.read_holdout import GetAnswerer, GetHoldout, OpenCases, ProposeCases
 from kedge_bandit.application.run_gate import RunGate
+from kedge_bandit.application.watch_divergence import WatchDivergence
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.peek import MAX_QUERIES
 from kedge_bandit.entrypoints.connections import engine_of
+from kedge_bandit.entrypoints.divergence_metrics import DivergenceMetrics
 from kedge_bandit.entrypoints.doors import callers_of, keyring_of
 from kedge_bandit.entrypoints.gate_metrics import GateMetrics
+from kedge_bandit.entrypoints.gate_watching import Watching
 from kedge_bandit.entrypoints.settings import Profile, Settings
 
 LOOK_SECONDS: Final = 1.0
@@ -57,6 +63,7 @@ class Gate:
     run_gate: RunGate
     get_holdout: GetHoldout
     metrics: GateMetrics
+    watching: Watching
     servicers: tuple[tuple[ServiceDescriptor, object], ...]
     _running: dict[TenantId, "asyncio.Task[None]"] = field(default_factory=dict)
     _turns: dict[TenantId, int] = field(default_factory=dict)
@@ -68,6 +75,8 @@ class Gate:
             group.create_task(_forever(self.refresh, LOOK_SECONDS, "gate.refresh_failed"))
             group.create_task(_forever(self.look, LOOK_SECONDS, "gate.look_failed"))
             group.create_task(_forever(self.measure, MEASURE_SECONDS, "gate.measure_failed"))
+            group.create_task(_forever(self.watching.look, LOOK_SECONDS, "gate.watch_failed"))
+            group.create_task(_forever(self.watching.measure, MEASURE_SECONDS, "gate.watch_failed"))
             if self.issuer_keys is not None:
                 group.create_task(self.issuer_keys.run())
 
@@ -102,6 +111,7 @@ class Gate:
         for task in list(self._running.values()):
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await self.watching.close()
         await self.reads.close()
         await self.engine.dispose()
 
@@ -166,5 +176,13 @@ def build_gate(settings: Settings, url: str, registry: CollectorRegistry = REGIS
         run_gate=RunGate(holdouts=holdouts, connect=connect, clock=clock, randomness=secrets.token_bytes),
         get_holdout=get,
         metrics=GateMetrics(registry),
+        watching=_watching(engine, connect, clock, registry),
         servicers=((holdout_service_pb2.DESCRIPTOR.services_by_name["HoldoutService"], servicer),),
     )
+
+
+def _watching(engine: AsyncEngine, connect: Connections, clock: DatabaseClock, registry: CollectorRegistry) -> Watching:
+    holdouts = PostgresHoldouts(engine)
+    watch = WatchDivergence(holdouts=holdouts, ask=AskSensor(connect), clock=clock, randomness=secrets.token_bytes)
+    read = ReadDivergence(PostgresLedgers(engine))
+    return Watching(holdouts=holdouts, watch=watch, read=read, metrics=DivergenceMetrics(registry))

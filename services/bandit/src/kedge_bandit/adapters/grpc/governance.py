@@ -11,7 +11,8 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
 from kedge_bandit.adapters.grpc.unimplemented import completing
-from kedge_bandit.adapters.grpc.wire import MODE
+from kedge_bandit.adapters.grpc.wire import MODE, timestamp
+from kedge_bandit.adapters.grpc.wire_divergence import standing_message
 from kedge_bandit.adapters.grpc.wire_governance import (
     audit_event_message,
     mode_of,
@@ -24,8 +25,9 @@ from kedge_bandit.adapters.grpc.wire_ramp import incident_message
 from kedge_bandit.application.govern import Freeze, SetMode, Unfreeze
 from kedge_bandit.application.incidents import Incidents
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
+from kedge_bandit.application.read_divergence import AskCheck, ReadDivergence
 from kedge_bandit.application.read_modes import GLOBAL, Levels, scope_of
-from kedge_bandit.domain.identifiers import parse_tenant
+from kedge_bandit.domain.identifiers import parse_policy, parse_tenant
 from kedge_bandit.domain.incident import parse_incident
 
 _ALLOWED = permissions_of("GovernanceService")
@@ -45,6 +47,8 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
     watch_audit: WatchAudit
     verify_audit: VerifyAudit
     incidents: Incidents
+    ask_check: AskCheck
+    read_divergence: ReadDivergence
 
     @answering
     async def GetMode(self, request: pb.GetModeRequest, context: Context) -> pb.GetModeResponse:
@@ -114,6 +118,27 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
         order = order_of(actor, "CloseIncident", request, because=request.cause, request_id=request.request_id)
         incident = await self.incidents.close(tenant, number, order)
         return pb.CloseIncidentResponse(incident=incident_message(tenant, incident))
+
+    @answering
+    async def RunDivergenceCheck(
+        self, request: pb.RunDivergenceCheckRequest, context: Context
+    ) -> pb.RunDivergenceCheckResponse:
+        """Want a check at once."""
+        tenant, policy = parse_policy(request.policy)
+        actor = self.keyring.require(context, _ALLOWED["RunDivergenceCheck"], tenant).actor
+        order = order_of(actor, "RunDivergenceCheck", request, because="asked for", request_id=request.request_id)
+        return pb.RunDivergenceCheckResponse(ask_time=timestamp(await self.ask_check(tenant, policy, order)))
+
+    @answering
+    async def ListDivergenceChecks(
+        self, request: pb.ListDivergenceChecksRequest, context: Context
+    ) -> pb.ListDivergenceChecksResponse:
+        """List checks newest first; the page token is the last number."""
+        tenant, policy = parse_policy(request.parent)
+        self.keyring.require(context, _ALLOWED["ListDivergenceChecks"], tenant)
+        size = page_size_of(request.page_size)
+        before = sequence_of(request.page_token)
+        return standing_message(tenant, await self.read_divergence(tenant, policy, before=before, limit=size + 1), size)
 
     @answering
     async def ListAuditEvents(self, request: pb.ListAuditEventsRequest, context: Context) -> pb.ListAuditEventsResponse:

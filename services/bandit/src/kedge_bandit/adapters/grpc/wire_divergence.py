@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from kedge.bandit.v1 import governance_service_pb2 as pb
 from kedge.bandit.v1 import policy_pb2
 from kedge_bandit.adapters.grpc.wire import timestamp
+from kedge_bandit.application.read_divergence import Standing
 from kedge_bandit.domain.divergence import Reading
 from kedge_bandit.domain.divergence_check import DivergenceCheck, Outcome
 from kedge_bandit.domain.divergence_spec import DivergenceSpec
@@ -57,6 +58,19 @@ def duration_message(span: timedelta) -> Duration:
     return duration
 
 
+def standing_message(tenant: TenantId, standing: Standing, size: int) -> pb.ListDivergenceChecksResponse:
+    """Write a page of checks, of which one more than its size was read, and how the policy stands."""
+    shown, watch, success = standing.checks[:size], standing.watch, standing.success
+    return pb.ListDivergenceChecksResponse(
+        checks=[check_message(tenant, check) for check in shown],
+        next_page_token=str(shown[-1].number) if len(standing.checks) > size else "",
+        watched=watch is not None,
+        success_time=None if success is None else timestamp(success.check_time),
+        blind=watch is not None and watch.blind > 0,
+        observing=watch is not None and watch.blind > 1,
+    )
+
+
 def check_message(tenant: TenantId, check: DivergenceCheck) -> pb.DivergenceCheck:
     """Write a check with all its figures."""
     message = pb.DivergenceCheck(
@@ -76,8 +90,8 @@ def check_message(tenant: TenantId, check: DivergenceCheck) -> pb.DivergenceChec
         readings=[_reading_message(reading) for reading in check.readings.values()],
         incident=name_of(tenant, check.incident) if check.incident else "",
     )
-    if check.online.lift is not None:
-        message.reward_lift, message.reward_error = check.online.lift.value, check.online.lift.error
+    if check.reward is not None:
+        message.reward_lift, message.reward_error = check.reward.value, check.reward.error
     if check.holdout.lift is not None:
         message.holdout_lift, message.holdout_error = check.holdout.lift.value, check.holdout.lift.error
     return message

@@ -6,7 +6,7 @@ from typing import Final
 from kedge.bandit.v1 import answer_service_pb2, decision_pb2, episode_pb2
 from kedge.bandit.v1 import holdout_service_pb2 as pb
 from kedge_bandit.adapters.grpc.wire import timestamp
-from kedge_bandit.application.holdout_ports import Answer, AnswererKind, AnswererSettings, LedgerRow, Reserved
+from kedge_bandit.application.holdout_ports import Answer, AnswererKind, AnswererSettings, LedgerRow
 from kedge_bandit.application.keep_holdout import RefusedCase
 from kedge_bandit.application.read_holdout import HoldoutStatus, OpenedCase
 from kedge_bandit.domain.errors import InvalidValue, KedgeError
@@ -17,6 +17,7 @@ from kedge_bandit.domain.holdout import (
     HoldoutCase,
     Message,
     RegexCheck,
+    Reserved,
     RubricCheck,
     SchemaCheck,
     ToolCallCheck,

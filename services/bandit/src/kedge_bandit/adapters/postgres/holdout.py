@@ -2,24 +2,27 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from kedge_bandit.adapters.postgres import control_tables, tables
+from kedge_bandit.adapters.postgres.divergence import PostgresDivergences
 from kedge_bandit.adapters.postgres.holdout_cases import PostgresCases
 from kedge_bandit.adapters.postgres.holdout_ledger import PostgresAnswerers, PostgresPeekLedger
 from kedge_bandit.adapters.postgres.ledger import PostgresLedger, schema_of
 from kedge_bandit.adapters.postgres.tenants import enter, transaction
-from kedge_bandit.application.holdout_ports import Reserved
+from kedge_bandit.domain.divergence_check import DivergenceCheck
 from kedge_bandit.domain.errors import TenantDenied
-from kedge_bandit.domain.holdout import is_reserved
+from kedge_bandit.domain.holdout import Reserved, is_reserved
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 _D: Final = tables.decision.c
 _K: Final = tables.decision_key.c
 _OPEN: Final = control_tables.proposal_open.c
+_DUE: Final = control_tables.divergence_due.c
 _PAGE: Final = 2_000
 """Episodes that are looked through at once for reserved ones, of which one in twenty is."""
 
@@ -39,6 +42,10 @@ class PostgresHoldout:
         ledger = await enter(self._connection, self._tenant)
         yield ledger
         await self._connection.execute(select(func.set_config("role", "none", True)))
+
+    async def add_check(self, check: DivergenceCheck) -> None:
+        """Add a divergence check to the tenant's record."""
+        await PostgresDivergences(self._connection).add(check)
 
     async def reserved(self, policy: PolicyName, *, after: str, limit: int) -> Sequence[Reserved]:
         """Read reserved episodes by id."""
@@ -104,3 +111,9 @@ class PostgresHoldouts:
         asked = select(_OPEN.tenant, _OPEN.proposal_id).where(_OPEN.state == "GATE_RUNNING").order_by(_OPEN.tenant)
         async with transaction(self._engine) as connection:
             return [(TenantId(row.tenant), row.proposal_id) for row in await connection.execute(asked)]
+
+    async def due(self, at: datetime) -> Sequence[tuple[TenantId, PolicyName]]:
+        """Name the policies of all tenants at whose divergence the gate is to look."""
+        asked = select(_DUE.tenant, _DUE.policy).where(_DUE.due_time <= at).order_by(_DUE.due_time)
+        async with transaction(self._engine) as connection:
+            return [(TenantId(row.tenant), PolicyName(row.policy)) for row in await connection.execute(asked)]

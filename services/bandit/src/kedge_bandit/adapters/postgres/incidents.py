@@ -67,6 +67,7 @@ def _values(incident: Incident) -> dict[str, object]:
         "evidence": incident.evidence,
         "open_time": incident.open_time,
         "close_time": incident.close_time,
+        "froze": incident.froze,
     }
 
 
@@ -82,4 +83,5 @@ def _incident(row: Row[Any]) -> Incident:
         evidence=row.evidence,
         open_time=row.open_time,
         close_time=row.close_time,
+        froze=row.froze,
     )

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.browsing import PostgresBrowsing
 from kedge_bandit.adapters.postgres.decisions import PostgresDecisions
+from kedge_bandit.adapters.postgres.detectors import PostgresDetectors
 from kedge_bandit.adapters.postgres.divergence import PostgresDivergences
 from kedge_bandit.adapters.postgres.experiments import PostgresExperiments
 from kedge_bandit.adapters.postgres.governance import PostgresPolicies
@@ -71,6 +72,7 @@ class PostgresLedger:
         self.decisions = PostgresDecisions(tenant, connection)
         self.browsing = PostgresBrowsing(self.decisions, connection)
         self.ramps = PostgresRamps(tenant, connection)
+        self.detectors = PostgresDetectors(connection)
         self.incidents = PostgresIncidents(tenant, connection)
         self.experiments = PostgresExperiments(tenant, connection)
         self.divergence = PostgresDivergences(connection)
