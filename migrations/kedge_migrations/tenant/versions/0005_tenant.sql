@@ -76,3 +76,16 @@ CREATE TRIGGER frozen BEFORE UPDATE ON {schema}.experiment
     FOR EACH ROW WHEN (OLD.ended_time IS NOT NULL) EXECUTE FUNCTION {schema}.check_experiment_ended();
 GRANT SELECT, INSERT ON {schema}.experiment TO {role};
 GRANT UPDATE (end_because, ended_time, report) ON {schema}.experiment TO {role};
+
+-- Detectors that need no holdout: how far each has read in the evidence log, and what it made of it. -------------------------
+CREATE TABLE {schema}.detector (
+    policy text NOT NULL,
+    detector text NOT NULL CHECK (detector IN ('judge_gap', 'answer_length', 'veto_rate')),
+    through bigint NOT NULL,
+    looks bigint NOT NULL,
+    look_time timestamptz NOT NULL,
+    usual jsonb NOT NULL,                       -- the baseline's vetoes, fading
+    reading jsonb,                              -- of its last look; none before the first, and after an alarm
+    PRIMARY KEY (policy, detector)
+);
+GRANT SELECT, INSERT, UPDATE ON {schema}.detector TO {role};

@@ -1,10 +1,11 @@
-"""What ramps and incidents need of the open ledger."""
+"""What ramps, detectors and incidents need of the open ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kedge_bandit.domain.audit import AuditEvent
 from kedge_bandit.domain.change import Change
+from kedge_bandit.domain.detectors import Look, Place, Secondary
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.incident import Incident
 from kedge_bandit.domain.policy import Policy
@@ -28,6 +29,22 @@ class Ramps(Protocol):
 
     async def due(self) -> Sequence[PolicyName]:
         """Read which policies have a ramp that may have to move."""
+
+
+class Detectors(Protocol):
+    """The detectors of the open tenant that need no holdout."""
+
+    async def head(self) -> int:
+        """Read how long the evidence log is."""
+
+    async def places(self, policy: PolicyName) -> Mapping[Secondary, Place]:
+        """Read where the detectors of a policy stand; one that never looked is missing."""
+
+    async def look(self, policy: Policy, detector: Secondary, *, after: int, through: int) -> Look:
+        """Sum up what settled between two places in the log."""
+
+    async def put(self, policy: PolicyName, detector: Secondary, place: Place) -> None:
+        """Store where a detector stands."""
 
 
 class Incidents(Protocol):

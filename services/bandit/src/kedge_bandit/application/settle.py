@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from kedge_bandit.application.fold import PolicyFold, stopped_at
 from kedge_bandit.application.learned import EpisodeFile
+from kedge_bandit.domain.detectors import answer_tokens
 from kedge_bandit.domain.dossier import Chosen, Event
-from kedge_bandit.domain.episode import EpisodeState
+from kedge_bandit.domain.episode import EpisodeState, Trajectory
 from kedge_bandit.domain.evidence_log import EvidenceEntry, VerdictNote
 from kedge_bandit.domain.policy import PolicySpec
 from kedge_bandit.domain.reward import Reward, Verdict, Veto, contribution, lacks_safety_verdict
@@ -188,7 +189,7 @@ def _draft(task: Task, chosen: Chosen, settlement: Settled | Cancelled, fold: Po
         if reason is None and weight == 0:
             reason = verdict.weight_reason.value if isinstance(verdict, Reward) else "UNSCORED"
         counts = not lacks_safety_verdict(verdict.signals, spec.reward)
-        note = _note(verdict)
+        note = _note(verdict, dossier.trajectory)
     return EvidenceEntry(
         sequence=0,
         settle_time=settlement.settle_time if isinstance(settlement, Settled) else task.trigger_time,
@@ -210,8 +211,8 @@ def _draft(task: Task, chosen: Chosen, settlement: Settled | Cancelled, fold: Po
     )
 
 
-def _note(verdict: Verdict) -> VerdictNote:
-    """Keep what the verdict rests on."""
+def _note(verdict: Verdict, trajectory: Trajectory | None) -> VerdictNote:
+    """Keep what the verdict rests on, and how long the answer was, which earns nothing but is watched."""
     signals = verdict.signals
     measured = {
         "human": signals.human,
@@ -219,6 +220,7 @@ def _note(verdict: Verdict) -> VerdictNote:
         "task_success": signals.task_success,
         "cost_usd": signals.cost_usd,
         "latency_ms": signals.latency_ms,
+        "answer_tokens": None if trajectory is None else answer_tokens(trajectory),
     }
     parts: dict[str, float | None] = {}
     if isinstance(verdict, Reward):

@@ -5,11 +5,12 @@ the divergence alarm does (see `e_detector`). What it may find without being not
 
     judge_gap      mean of judge - task success, learned minus baseline      .05
     answer_length  mean of ln(tokens of the answers), learned minus baseline  ln 1.1, which is a tenth longer
-    veto_rate      vetoed share of the learned part                           1.4 times the baseline's, at least .0125
+    veto_rate      vetoed share of the learned part                           1.4 times the baseline's, at least .0135
 
 The veto rate is a share of a few in a hundred, so it is not compared with as few of the baseline's episodes: with the
 baseline's rate over its last ten thousand, or its last hundreds where those are worse, as when a guardrail has become
-stricter for everybody. Margins and sizes of looks were vetted in `tests/trust/test_alarm_rates.py`.
+stricter for everybody; and with 2.5 standard errors above it, as long as that rate is little known. Margins and sizes
+of looks were vetted in `tests/trust/test_secondary_rates.py`.
 """
 
 import math
@@ -19,12 +20,13 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from kedge_bandit.domain.divergence import Lift, Reading, read
+from kedge_bandit.domain.episode import Trajectory
 from kedge_bandit.domain.ramp_metrics import Moments
 
 MOST_JUDGE_GAP: Final = 0.05
 MOST_LENGTH_RATIO: Final = 1.1
 VETO_FACTOR: Final = 1.4
-LEAST_VETO_CAP: Final = 0.0125
+LEAST_VETO_CAP: Final = 0.0135
 EPISODES_A_LOOK: Final = 300
 """Of either side, for a look at a mean."""
 VETO_EPISODES_A_LOOK: Final = 100
@@ -34,6 +36,7 @@ _LEAST_ERROR: Final = 1e-3  # sides without any spread still have to be read
 _KEPT: Final = 1 - 1 / 10_000
 _KEPT_RECENTLY: Final = 1 - 1 / 200
 _RECENT_PRIOR: Final = 300.0
+_DOUBT: Final = 2.5
 
 
 class Secondary(StrEnum):
@@ -82,9 +85,11 @@ class UsualVetoes:
         """Give the veto rate that the learned side may have without being noticed, in (0, 1).
 
         >>> UsualVetoes().after(10_000, 0).cap, round(UsualVetoes().after(10_000, 300).cap, 3)
-        (0.0125, 0.0...)
+        (0.0135, 0.042)
         """
-        return min(max(LEAST_VETO_CAP, VETO_FACTOR * self.rate), 0.99)
+        rate = self.rate
+        doubted = rate + _DOUBT * math.sqrt(rate * (1 - rate) / self.episodes)
+        return min(max(LEAST_VETO_CAP, VETO_FACTOR * rate, doubted), 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,31 @@ class Look:
         if detector is Secondary.VETO_RATE:
             return self.learned.n >= VETO_EPISODES_A_LOOK
         return min(self.learned.n, self.baseline.n) >= EPISODES_A_LOOK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one detector of a policy stands.
+
+    Attributes:
+        through: place in the evidence log up to which it has read.
+        looks: that it took.
+        reading: of its last look; None before the first, and after an alarm, when it starts anew.
+    """
+
+    through: int = 0
+    looks: int = 0
+    usual: UsualVetoes = UsualVetoes()
+    reading: Reading | None = None
+
+    def after(self, detector: Secondary, look: Look, through: int) -> "Place":
+        """Take a look."""
+        usual = self.usual
+        if detector is Secondary.VETO_RATE:
+            usual = usual.after(look.baseline.n, round(look.baseline.wx))
+        before = {} if self.reading is None else {detector.value: self.reading}
+        reading = look_at(detector, look, usual, before)
+        return Place(through=through, looks=self.looks + 1, usual=usual, reading=reading)
 
 
 def look_at(detector: Secondary, look: Look, usual: UsualVetoes, before: Mapping[str, Reading]) -> Reading:
@@ -128,6 +158,18 @@ def look_at(detector: Secondary, look: Look, usual: UsualVetoes, before: Mapping
             return read(detector, Lift(look.learned.mean, error), cap, before)
         case _:
             assert_never(detector)
+
+
+def answer_tokens(trajectory: Trajectory) -> float | None:
+    """Count the tokens that the models of an episode wrote; None without a call of a model.
+
+    >>> from kedge_bandit.domain.episode import LlmCall
+    >>> call = LlmCall(model_id="m", prompt_tokens=900, completion_tokens=40)
+    >>> answer_tokens(Trajectory(llm_calls=(call, call))), answer_tokens(Trajectory())
+    (80.0, None)
+    """
+    calls = trajectory.llm_calls
+    return float(sum(call.completion_tokens for call in calls)) if calls else None
 
 
 def in_words(reading: Reading) -> str:

@@ -1,4 +1,4 @@
-"""Look at the ramps of all tenants, now and every half minute; one tenant's failure does not stop the others."""
+"""Look at detectors and ramps of all tenants, now and every half minute; one failing tenant does not stop the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from kedge_bandit.application.step_ramps import StepRamps
+from kedge_bandit.application.watch_detectors import WatchDetectors
 from kedge_bandit.domain.errors import KedgeError, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
@@ -20,13 +21,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Ramping:
-    """Take the steps that are due.
+    """Take the looks and the steps that are due.
 
     Attributes:
         tenants: reads every tenant's name.
         seconds: between two looks at every tenant.
     """
 
+    watch: WatchDetectors
     step: StepRamps
     tenants: Callable[[], Awaitable[Iterable[TenantId]]]
     metrics: WorkerMetrics
@@ -45,8 +47,9 @@ class Ramping:
             await asyncio.sleep(self.seconds)
 
     async def look(self, tenant: TenantId) -> None:
-        """Take the steps of one tenant."""
+        """Take the looks and the steps of one tenant."""
         try:
+            await self.watch(tenant)
             done = await self.step(tenant)
         except TenantDenied:
             return  # it was erased meanwhile

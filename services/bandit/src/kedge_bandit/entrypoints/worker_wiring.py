@@ -14,6 +14,7 @@ from kedge_bandit.adapters.webhook_post import new_client
 from kedge_bandit.application.attend_proposals import AttendProposals
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.step_ramps import StepRamps
+from kedge_bandit.application.watch_detectors import WatchDetectors
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.anchoring import Anchoring
 from kedge_bandit.entrypoints.attending import Attending
@@ -72,7 +73,8 @@ def build_worker(settings: Settings, url: str) -> Worker:
         metrics=metrics,
     )
     step, attend = StepRamps(ledgers, overrides(settings, flags)), AttendProposals(ledgers, LocalClock())
-    ramping = Ramping(step=step, tenants=tenants, metrics=metrics)
+    watch = WatchDetectors(ledgers, LocalClock(), overrides(settings, flags))
+    ramping = Ramping(watch=watch, step=step, tenants=tenants, metrics=metrics)
     attending = Attending(engine=engine, attend=attend, metrics=metrics)
     telling = Telling(
         engine=engine_of(url, size=2),

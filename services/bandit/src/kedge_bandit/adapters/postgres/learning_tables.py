@@ -220,3 +220,15 @@ allocation = Table(
     real("non_baseline_cost_usd"),
     schema=TENANT,
 )
+detector = Table(
+    "detector",
+    _metadata,
+    string("policy"),
+    string("detector"),
+    big("through"),
+    big("looks"),
+    time("look_time"),
+    json("usual"),
+    json("reading"),
+    schema=TENANT,
+)

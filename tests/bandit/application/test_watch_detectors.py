@@ -1,0 +1,139 @@
+"""The worker freezes a policy by itself when its judge, its answers or its vetoes part from the baseline's."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from kedge_bandit.application.watch_detectors import WatchDetectors
+from kedge_bandit.domain.episode import LlmCall, Trajectory
+from kedge_bandit.domain.lifecycle import unfreeze
+from kedge_bandit.domain.mode import Mode
+from kedge_bandit.domain.outcome import SignalKind
+from kedge_bandit.domain.policy import Exploration, PolicySpec
+from kedge_bandit.domain.switch import QuarantineChoice
+from kedge_bandit.entrypoints.retention import LocalClock
+from tests.bandit.application.ramped_scene import BASELINE, newest_allocation
+from tests.bandit.application.scene import CLEAN, LEAKED, SPEC, SUPPORT, Row, Scene, Scenes
+
+HALVED: PolicySpec = replace(SPEC, exploration=Exploration(floor=0.5, uniform_slice=0.2, budget_off=True))
+TURNS = 1_000
+"""Enough for more than 300 on either side of a vector that gives the baseline between .5 and .65."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How the turns of one side go: what a judge and a verifier say, tokens of an answer, and the share vetoed."""
+
+    judged: float = 0.6
+    verified: float = 0.6
+    tokens: int = 100
+    vetoed: float = 0.01
+
+
+async def play(scene: Scene, name: int, learned: Side) -> None:
+    """Play turns against a baseline that is a plain Side, drawn as the newest vector says."""
+    rng = np.random.default_rng(name)
+    version, vector = newest_allocation(scene)
+    drawn = rng.choice(list(vector), size=TURNS, p=list(vector.values()))
+    rows: list[Row] = []
+    for place, arm in enumerate(drawn):
+        side, episode = (Side() if arm == BASELINE else learned), f"{name}-{place}"
+        call = LlmCall(model_id="m", prompt_tokens=10, completion_tokens=int(side.tokens * rng.uniform(0.5, 1.5)))
+        safe = LEAKED if rng.random() < side.vetoed else CLEAN
+        judged = float(np.clip(rng.normal(side.judged, 0.2), 0, 1))
+        rows += [
+            scene.decide(
+                episode,
+                str(arm),
+                propensity=vector[arm],
+                allocation_version=version,
+                is_randomised=True,
+                judge_requested=True,
+            ),
+            scene.outcome(episode, float(rng.random() < side.verified)),
+            scene.outcome(episode, judged, signal=SignalKind.JUDGE),
+            scene.log(episode, Trajectory(**{**_parts(safe), "llm_calls": (call,)})),
+        ]
+    scene.write(*rows)
+    while (done := await scene.learn()) is not None and done.is_truncated:
+        pass
+
+
+def _parts(of: Trajectory) -> dict[str, object]:
+    return {"guardrail_events": of.guardrail_events, "terminated": of.terminated}
+
+
+async def is_frozen(scene: Scene, watch: WatchDetectors, learned: Side, *, rounds: range) -> bool:
+    """Play and look until the policy is frozen; says whether it was."""
+    for name in rounds:
+        await play(scene, name, learned)
+        if await watch(scene.tenant):
+            return True
+    return False
+
+
+async def mode(scene: Scene) -> Mode:
+    async with scene.ledgers.open(scene.tenant) as ledger:
+        return (await ledger.policies.get(SUPPORT)).mode
+
+
+@pytest.mark.parametrize(
+    ("detector", "learned"),
+    [
+        ("judge_gap", Side(judged=0.95, verified=0.5)),
+        ("answer_length", Side(tokens=180)),
+        ("veto_rate", Side(vetoed=0.12)),
+    ],
+)
+async def test_a_planted_fault_freezes_the_policy_and_says_why(scenes: Scenes, detector: str, learned: Side) -> None:
+    scene = await scenes(HALVED)
+    watch = WatchDetectors(scene.ledgers, LocalClock())
+
+    assert await is_frozen(scene, watch, learned, rounds=range(4))
+
+    assert await mode(scene) is Mode.FROZEN
+    [(tripped, froze, evidence)] = scene.sql("SELECT detector, froze, evidence FROM incident")
+    assert (tripped, froze) == (detector, True)
+    assert "evidence" in evidence
+    verbs = scene.sql("SELECT verb, actor FROM audit_event ORDER BY audit_sequence DESC LIMIT 2")
+    assert verbs == [("incident.opened", "kedge"), ("policy.frozen", "kedge")]
+    [(because,)] = scene.sql("SELECT because FROM audit_event WHERE verb = 'policy.frozen'")
+    assert because == evidence
+
+
+async def test_a_healthy_policy_is_looked_at_and_left_alone(scenes: Scenes) -> None:
+    scene = await scenes(HALVED)
+    watch = WatchDetectors(scene.ledgers, LocalClock())
+
+    assert not await is_frozen(scene, watch, Side(judged=0.65, verified=0.65), rounds=range(2))
+
+    assert await mode(scene) is Mode.APPLY
+    looks = scene.sql("SELECT detector, looks FROM detector ORDER BY detector")
+    assert looks == [("answer_length", 2), ("judge_gap", 2), ("veto_rate", 2)]
+
+
+async def test_after_an_alarm_the_detector_starts_anew(scenes: Scenes) -> None:
+    scene = await scenes(HALVED)
+    watch = WatchDetectors(scene.ledgers, LocalClock())
+    assert await is_frozen(scene, watch, Side(tokens=300), rounds=range(3))
+    async with scene.ledgers.open(scene.tenant) as ledger:
+        found = await ledger.policies.get(SUPPORT)
+        moved = unfreeze(found, scene.because(), resume=Mode.APPLY, quarantine=QuarantineChoice.KEEP)
+        await ledger.policies.put(*moved)
+    await scene.learn()
+
+    assert not await is_frozen(scene, watch, Side(), rounds=range(3, 4))
+
+    [(evidence,)] = scene.sql("SELECT reading ->> 'evidence' FROM detector WHERE detector = 'answer_length'")
+    assert float(evidence) < 2
+
+
+async def test_a_look_reads_no_episode_twice(scenes: Scenes) -> None:
+    scene = await scenes(HALVED)
+    await play(scene, 0, Side())
+    await WatchDetectors(scene.ledgers, LocalClock())(scene.tenant)
+
+    await WatchDetectors(scene.ledgers, LocalClock())(scene.tenant)
+
+    assert scene.sql("SELECT max(looks) FROM detector") == [(1,)]
