@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from kedge_bandit.domain.audit import Actor, AuditEvent
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import VersionMismatch
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
+from kedge_bandit.domain.involvement import check_resumer
 from kedge_bandit.domain.lifecycle import Move, freeze, renew_epoch, set_mode, stage, unfreeze
 from kedge_bandit.domain.mode import Mode, most_restrictive
 from kedge_bandit.domain.policy import Policy
@@ -25,10 +27,13 @@ from kedge_bandit.domain.switch import (
     check_unfreeze,
     mode_before_stop,
     newest_mode,
+    stopped_since,
     who_stopped,
 )
 
 _ATTEMPTS = 5
+_STAMPS_APART = timedelta(seconds=1)
+"""An alarm and the freeze that it made are one transaction, and their stamps may differ by less."""
 _PAGE = 500
 
 _T = TypeVar("_T")
@@ -234,6 +239,11 @@ async def _resume_policy(ledger: GovernedLedger, policy: Policy, change: Change,
     changes = await ledger.policies.mode_changes(policy.name)
     resume = mode_before_stop(changes, "policy")
     check_second_person(who_stopped(changes, "policy"), change.actor)
+    since = stopped_since(changes, "policy")
+    if since is not None:
+        check_resumer(
+            change.tenant, await ledger.incidents.that_froze(policy.name, since - _STAMPS_APART), change.actor
+        )
     moved, event = unfreeze(policy, change, resume=resume, quarantine=quarantine)
     await ledger.policies.put(moved, event)
     above = (await ledger.policies.tenant_mode(), await ledger.policies.global_mode())

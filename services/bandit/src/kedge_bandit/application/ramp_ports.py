@@ -1,6 +1,7 @@
 """What ramps, detectors and incidents need of the open ledger."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from kedge_bandit.domain.audit import AuditEvent
@@ -58,6 +59,9 @@ class Incidents(Protocol):
 
     async def list(self, *, before: int | None, limit: int) -> Sequence[Incident]:
         """Read incidents newest first, those before a number."""
+
+    async def that_froze(self, policy: PolicyName, since: datetime) -> Sequence[Incident]:
+        """Read incidents that froze a policy since a time, and those that did before and are open."""
 
     async def put(self, incident: Incident, event: AuditEvent) -> None:
         """Store what became of one, with its event."""

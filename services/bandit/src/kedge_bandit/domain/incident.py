@@ -31,6 +31,16 @@ class IncidentNotFound(KedgeError):
         self.name = name
 
 
+class IncidentOpen(KedgeError):
+    """Refuse to let a policy go on that an alarm stopped, before anybody has looked at the alarm."""
+
+    reason: ClassVar[str] = "INCIDENT_OPEN"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} froze the policy and is open: acknowledge it; a second person then lets it go on.")
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """One alarm.

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from kedge_bandit.domain.audit import Actor
+from kedge_bandit.domain.identifiers import TenantId
+from kedge_bandit.domain.incident import Incident, IncidentOpen, IncidentState, name_of
 from kedge_bandit.domain.principal import Person, person_in
 from kedge_bandit.domain.proposal import Proposal
 from kedge_bandit.domain.proposal_errors import SecondPersonRequired
@@ -31,6 +33,23 @@ def check_closer(serving: Iterable[Proposal], actor: Actor) -> None:
         raise SecondPersonRequired("nobody is known to answer for this program: closing an incident takes a person")
     if any(_is_one(actor, name) for proposal in serving for name in (proposal.author, proposal.approver)):
         raise SecondPersonRequired(f"{actor.name} proposed or approved what is served, and does not close its incident")
+
+
+def check_resumer(tenant: TenantId, alarms: Iterable[Incident], actor: Actor) -> None:
+    """Refuse to let a policy go on that alarms stopped, before they are acknowledged, or by who acknowledged them.
+
+    Raises:
+        IncidentOpen: nobody has looked at one yet.
+        SecondPersonRequired: the actor acknowledged one, or is nobody known, and not the operator.
+    """
+    for alarm in alarms:
+        if alarm.state is IncidentState.OPEN:
+            raise IncidentOpen(name_of(tenant, alarm.number))
+        if not actor.is_operator and (not person_in(actor.name) or _is_one(actor, alarm.owner)):
+            raise SecondPersonRequired(
+                f"{alarm.owner} acknowledged {name_of(tenant, alarm.number)}: letting the policy go on takes a second "
+                "person, or the operator"
+            )
 
 
 def _is_one(actor: Actor, name: str) -> bool:

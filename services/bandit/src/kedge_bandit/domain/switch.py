@@ -1,6 +1,7 @@
 """State the rules of the kill switch, which are the same for a policy, a tenant and everything at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 
 from kedge_bandit.domain.audit import Actor
@@ -72,6 +73,22 @@ def who_stopped(changes: Iterable[ModeChange], level: str) -> str:
                 stopper = change.actor
             stands = change.mode.stops_time
     return stopper
+
+
+def stopped_since(changes: Iterable[ModeChange], level: str) -> datetime | None:
+    """Say when the present stop of a level began; None where it runs.
+
+    >>> from datetime import UTC, datetime
+    >>> first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    >>> stops = [ModeChange("policy", Mode.FROZEN, first), ModeChange("policy", Mode.BYPASS, later)]
+    >>> stopped_since(stops, "policy") == first
+    True
+    """
+    since: datetime | None = None
+    for change in changes:
+        if change.level == level:
+            since = (since or change.time) if change.mode.stops_time else None
+    return since
 
 
 def check_second_person(stopper: str, actor: Actor) -> None:

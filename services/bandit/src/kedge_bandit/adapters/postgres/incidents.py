@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import tables
@@ -48,6 +49,12 @@ class PostgresIncidents:
         if before is not None:
             wanted = wanted.where(_ROW.incident_id < before)
         return [_incident(row) for row in await self._connection.execute(wanted)]
+
+    async def that_froze(self, policy: PolicyName, since: datetime) -> Sequence[Incident]:
+        """Read incidents that froze a policy since a time, and those that did before and are open."""
+        relevant = or_(_ROW.state == IncidentState.OPEN.value, _ROW.open_time >= since)
+        wanted = select(tables.incident).where(_ROW.policy == policy, _ROW.froze, relevant)
+        return [_incident(row) for row in await self._connection.execute(wanted.order_by(_ROW.incident_id))]
 
     async def put(self, incident: Incident, event: AuditEvent) -> None:
         """Store what became of one, with its event."""
