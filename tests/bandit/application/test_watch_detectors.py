@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kedge_bandit.application.watch_detectors import WatchDetectors
-from kedge_bandit.domain.episode import LlmCall, Trajectory
+from kedge_bandit.domain.episode import LlmCall
 from kedge_bandit.domain.lifecycle import unfreeze
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.outcome import SignalKind
@@ -53,15 +53,11 @@ async def play(scene: Scene, name: int, learned: Side) -> None:
             ),
             scene.outcome(episode, float(rng.random() < side.verified)),
             scene.outcome(episode, judged, signal=SignalKind.JUDGE),
-            scene.log(episode, Trajectory(**{**_parts(safe), "llm_calls": (call,)})),
+            scene.log(episode, replace(safe, llm_calls=(call,))),
         ]
     scene.write(*rows)
-    while (done := await scene.learn()) is not None and done.is_truncated:
+    while (await scene.learn()).is_truncated:
         pass
-
-
-def _parts(of: Trajectory) -> dict[str, object]:
-    return {"guardrail_events": of.guardrail_events, "terminated": of.terminated}
 
 
 async def is_frozen(scene: Scene, watch: WatchDetectors, learned: Side, *, rounds: range) -> bool:

@@ -1,4 +1,4 @@
-"""Look at detectors and ramps of all tenants, now and every half minute; one failing tenant does not stop the others."""
+"""Look at detectors and ramps of all tenants, now and every half minute; one tenant that fails stops no other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
