@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import uvloop
 
+from kedge_bandit.entrypoints.doors import bind_grpc
 from kedge_bandit.entrypoints.logs import set_up_logs
 from kedge_bandit.entrypoints.server import DRAIN_SECONDS, make_server, spare_the_collector
 from kedge_bandit.entrypoints.settings import Settings, read_settings
@@ -57,7 +58,7 @@ async def serve() -> None:
 
 async def run(replica: Replica, server: grpc.aio.Server, settings: Settings) -> None:
     """Serve until SIGTERM as `kedge_bandit.entrypoints.server` does, and say the port on standard output."""
-    port = server.add_insecure_port(f"{settings.host}:{settings.port}")
+    port = bind_grpc(server, settings)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await replica.snapshot.refresh()
@@ -76,10 +77,12 @@ async def run(replica: Replica, server: grpc.aio.Server, settings: Settings) -> 
 
 
 def alone(serving: Callable[[], Coroutine[Any, Any, None]], about: str | None) -> None:
-    """Take a core for this process alone, before any thread is started, and serve."""
+    """Take a core for this process alone, if one is named, before any thread is started, and serve."""
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--core", type=int, required=True)
-    os.sched_setaffinity(0, {parser.parse_args().core})
+    parser.add_argument("--core", type=int)
+    core = parser.parse_args().core
+    if core is not None:
+        os.sched_setaffinity(0, {core})
     set_up_logs("WARNING")
     uvloop.run(serving())
 

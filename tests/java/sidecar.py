@@ -14,9 +14,10 @@ import httpx
 from google.protobuf.json_format import MessageToJson
 
 from kedge.bandit.v1 import governance_service_pb2, policy_service_pb2, tenant_service_pb2
-from kedge_bandit.entrypoints.programs import _shakes_hands
+from tests.architecture.tree import ROOT
 from tests.fixtures.policies import two_models
 from tests.fixtures.stack import Stack, free_port, is_serving, running_stack, wait_for
+from tests.java.promotions import Promotions
 from tests.trust.authorities import Authority
 from tests.trust.doors import tls_settings
 
@@ -32,11 +33,14 @@ class Sidecar:
 
     Attributes:
         verbs: by the name that a JVM calls them by; each answers a text.
+        echo_port: of a second server of the same database, with an Echo beside its services.
+        tls_port: of a third such server, which lets certificates in and nobody else.
         again: what `up` has started.
     """
 
     stack: Stack
     metrics_port: int
+    echo_port: int
     tls_port: int
     folder: Path
     environment: dict[str, str]
@@ -77,7 +81,7 @@ class Sidecar:
 
     def _down(self, _: str) -> str:
         """End the whole sidecar at once, as a machine that loses its power does; its database stays."""
-        pids = [self.stack.pid(name) for name in ("server", "worker", "web")]
+        pids = [self.stack.pid(name) for name in ("server", "worker", "web", "gate")]
         for pid in (self.process.pid, *pids):
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
@@ -129,25 +133,33 @@ def _once() -> str:
 @contextmanager
 def running_sidecar(database_url: str, folder: Path) -> Iterator[Sidecar]:
     """Run the service with the tenant `java` and its policies."""
-    metrics_port, tls_port = free_port(), free_port()
+    metrics_port = free_port()
     with ExitStack() as exits:
-        stack = exits.enter_context(running_stack(database_url, folder, KEDGE_METRICS_PORT=str(metrics_port)))
+        settings = {
+            "KEDGE_METRICS_PORT": str(metrics_port),
+            "KEDGE_GATE_PORT": str(free_port()),
+            "KEDGE_GATE_METRICS_PORT": "0",
+        }
+        stack = exits.enter_context(running_stack(database_url, folder, **settings))
         clean = {name: value for name, value in stack.environment.items() if name != "KEDGE_ADDRESS"}
         environment = {
             **clean,
+            **settings,
             "KEDGE_PORT": str(stack.port),
             "KEDGE_WEB_PORT": str(stack.web_port),
-            "KEDGE_METRICS_PORT": str(metrics_port),
             "KEDGE_WORKER_METRICS_PORT": "0",
-            "KEDGE_GATE_PORT": "0",
         }
-        sidecar = Sidecar(stack, metrics_port, tls_port, folder, environment, stack.tenant(TENANT))
+        sidecar = Sidecar(stack, metrics_port, free_port(), free_port(), folder, environment, stack.tenant(TENANT))
         exits.callback(sidecar.close)
         for name in ("support", "frozen", "learning"):
             stack.put_policy(two_models(TENANT, name=name, windows=600.0))
+        promotions = Promotions(stack, TENANT, f"127.0.0.1:{settings['KEDGE_GATE_PORT']}")
+        promotions.put_policies()
+        sidecar.verbs |= promotions.verbs
         stack.put_policy(two_models(TENANT, name="local", judge_rate=0.5, windows=600.0))
         _bind_certificate(sidecar)
-        exits.enter_context(_sealed_server(sidecar))
+        exits.enter_context(_with_echo(sidecar, "echo", sidecar.echo_port))
+        exits.enter_context(_with_echo(sidecar, "sealed", sidecar.tls_port, **_tls(folder)))
         yield sidecar
 
 
@@ -158,19 +170,23 @@ def _bind_certificate(sidecar: Sidecar) -> None:
         services.tenants.BindIdentity(request)
 
 
+def _tls(folder: Path) -> dict[str, str]:
+    """Write certificates of one authority; gives the settings of a server that asks for them."""
+    (folder / "ours.pem").write_bytes(OURS.certificate)
+    OURS.client(SPIFFE).write(folder, "client")
+    return {f"KEDGE_{key.upper()}": text for key, text in tls_settings(folder, OURS.server(), OURS).items()}
+
+
 @contextmanager
-def _sealed_server(sidecar: Sidecar) -> Iterator[None]:
-    """Run one more server on the same database, which lets certificates in and nobody else."""
-    tls = {f"KEDGE_{key.upper()}": text for key, text in tls_settings(sidecar.folder, OURS.server(), OURS).items()}
-    (sidecar.folder / "ours.pem").write_bytes(OURS.certificate)
-    OURS.client(SPIFFE).write(sidecar.folder, "client")
-    environment = {**sidecar.environment, **tls, "KEDGE_PORT": str(sidecar.tls_port), "KEDGE_METRICS_PORT": "0"}
-    command = [sys.executable, "-m", "kedge_bandit.entrypoints.server"]
-    with (sidecar.folder / "sealed.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+def _with_echo(sidecar: Sidecar, name: str, port: int, **tls: str) -> Iterator[None]:
+    """Run one more server on the same database, with the benches' Echo on the same server object and port."""
+    environment = {**sidecar.environment, **tls, "KEDGE_PORT": str(port), "KEDGE_METRICS_PORT": "0"}
+    command = [sys.executable, "-m", "tests.bench.decide_server"]
+    where = sidecar.folder / f"{name}.log"
+    with where.open("wb") as log:
+        process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log)
     try:
-        where = f"the server with certificates; its log: {sidecar.folder / 'sealed.log'}"
-        wait_for(lambda: _shakes_hands("127.0.0.1", sidecar.tls_port), where)
+        wait_for(lambda: str(port) in where.read_text(encoding="utf-8").splitlines(), f"the server; its log: {where}")
         yield
     finally:
         process.terminate()

@@ -64,6 +64,7 @@ def said(sidecar: Sidecar, figures: Path) -> dict[str, list[maven.Result]]:
             "KEDGE_TEST_KEY": sidecar.key,
             "KEDGE_TEST_WEB": f"http://127.0.0.1:{sidecar.stack.web_port}",
             "KEDGE_TEST_CONTROL": control,
+            "KEDGE_TEST_ECHO_ADDRESS": f"127.0.0.1:{sidecar.echo_port}",
             "KEDGE_TEST_TLS_ADDRESS": f"127.0.0.1:{sidecar.tls_port}",
             "KEDGE_TEST_CA": str(sidecar.folder / "ours.pem"),
             "KEDGE_TEST_CERTIFICATE": str(sidecar.folder / "client.pem"),
@@ -112,6 +113,7 @@ def shown(
 ) -> list[tuple[str, str]]:
     """Run every command of docs/java.md in its order, after Maven has built; gives what each printed."""
     assert said
+    (maven.BUILD / "classpath").unlink()  # the page's own command has to make it
     folder = tmp_path_factory.mktemp("quickstart")
     for name in ("docs", "proto", "build"):
         (folder / name).symlink_to(ROOT / name)

@@ -13,6 +13,7 @@ public final class Approvals {
     private final Kedge kedge;
     private final HumanApprovalGate gate;
 
+    /** @param kedge with a key that may read proposals, of the role VIEWER; one of CORE_APP may not */
     public Approvals(Kedge kedge, HumanApprovalGate gate) {
         this.kedge = kedge;
         this.gate = gate;

@@ -8,7 +8,7 @@ import dev.kedge.bandit.v1.ReportEvaluationRequest;
 import dev.kedge.client.Kedge;
 import dev.kedge.platform.EvalRunner;
 
-/** Reports what the platform's own harness scored, case by case, for the gate. */
+/** Reports what the platform's own harness scored, case by case, for the gate; under a key with the role EVALUATOR. */
 public final class Evaluation {
     private final Kedge kedge;
     private final EvalRunner runner;
@@ -29,7 +29,8 @@ public final class Evaluation {
                     .setCaseId(each.caseId())
                     .setCandidateScore(each.candidate())
                     .setIncumbentScore(each.incumbent())
-                    .setCandidateVetoed(each.candidateVetoed()));
+                    .setCandidateVetoed(each.candidateVetoed())
+                    .setAdversarial(each.isAdversarial()));
         }
         return proposals.reportEvaluation(request.build()).getProposal();
     }

@@ -1,143 +1,151 @@
 package dev.kedge.bridges;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.kedge.bandit.v1.ApproveProposalRequest;
-import dev.kedge.bandit.v1.ApproveProposalResponse;
+import dev.kedge.bandit.v1.GateVerdict;
 import dev.kedge.bandit.v1.GetProposalRequest;
-import dev.kedge.bandit.v1.GetProposalResponse;
 import dev.kedge.bandit.v1.Proposal;
 import dev.kedge.bandit.v1.ProposalServiceGrpc;
-import dev.kedge.bandit.v1.RejectProposalRequest;
-import dev.kedge.bandit.v1.RejectProposalResponse;
-import dev.kedge.bandit.v1.ReportEvaluationRequest;
-import dev.kedge.bandit.v1.ReportEvaluationResponse;
 import dev.kedge.client.Kedge;
+import dev.kedge.client.Sidecar;
+import dev.kedge.platform.Answerer;
 import dev.kedge.platform.EvalRunner;
+import dev.kedge.platform.GuardrailService;
 import dev.kedge.platform.HumanApprovalGate;
+import dev.kedge.platform.LlmCallLog;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
-import io.grpc.Metadata;
 import io.grpc.Server;
-import io.grpc.ServerCall;
-import io.grpc.ServerCallHandler;
-import io.grpc.ServerInterceptor;
-import io.grpc.stub.StreamObserver;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
-/** The bridges to proposals against a stand-in of the service that keeps what it is told, and by whom. */
+/** The bridges to proposals against the real service and its gate, each under the credential that it is for. */
+@EnabledIfEnvironmentVariable(named = "KEDGE_TEST_ADDRESS", matches = ".+")
 class ProposalsTest {
-    private static final String NAME = "tenants/acme/proposals/p-1";
+    private static final int CASES = 300;
+    private static final int ADVERSARIAL = 100;
+    private static final GuardrailService CLEAN =
+            text -> List.of(new GuardrailService.Verdict(GuardrailService.Kind.PII, false));
 
-    private final List<Object> told = new ArrayList<>();
-    private final List<String> tokens = new ArrayList<>();
-    private Server server;
-    private Kedge kedge;
-
-    @BeforeEach
-    void start() throws IOException {
-        server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
-                .addService(new StandIn())
-                .intercept(new Tokens())
-                .build()
-                .start();
-        kedge = Kedge.to("127.0.0.1:" + server.getPort()).tenant("acme").key("program").build();
-    }
+    private final List<Kedge> opened = new ArrayList<>();
+    private final List<String> shown = new ArrayList<>();
 
     @AfterEach
-    void stop() {
-        kedge.close();
-        server.shutdownNow();
+    void close() {
+        opened.forEach(Kedge::close);
     }
 
     @Test
-    void aPersonApprovesWhatTheyWereShownUnderTheirOwnToken() {
-        HumanApprovalGate gate = (subject, details) ->
-                new HumanApprovalGate.Verdict(details.equals("the candidate"), "reads well", "person");
-        Proposal after = new Approvals(kedge, gate).ask(NAME);
-        var approval = (ApproveProposalRequest) told.get(0);
-        assertEquals(Proposal.State.STATE_APPROVED, after.getState());
-        assertEquals("b".repeat(64), approval.getBindingHash());
-        assertEquals("reads well", approval.getBecause());
-        assertEquals(List.of("Bearer program", "Bearer person"), tokens);
+    void whatThePlatformsHarnessScoredPassesTheGateAndAPersonsTokenHasItServed() {
+        String name = reported("as-good", 1.0);
+        assertEquals("STATE_AWAITING_APPROVAL", Sidecar.say("gate/" + name));
+        Proposal judged = read(name);
+        assertEquals(GateVerdict.GATE_VERDICT_PASS, judged.getGateResult().getVerdict());
+        assertEquals("REPORTED", judged.getGateResult().getAnswererKind());
+        Proposal after = new Approvals(program("VIEWER"), asked(true, "reads well", approver())).ask(name);
+        assertEquals(Proposal.State.STATE_SERVING, after.getState());
+        assertEquals(List.of("Answer as as-good would."), shown);
+        assertEquals("reads well", read(name).getSteps(read(name).getStepsCount() - 1).getBecause());
     }
 
     @Test
-    void aPersonRejects() {
-        Proposal after = new Approvals(kedge, (subject, details) ->
-                new HumanApprovalGate.Verdict(false, "too long", "person")).ask(NAME);
+    void aProgramsKeyApprovesNothingAndAPersonRejects() {
+        String name = reported("too-long", 1.0);
+        assertEquals("STATE_AWAITING_APPROVAL", Sidecar.say("gate/" + name));
+        Kedge reading = program("VIEWER");
+        for (String role : List.of("CORE_APP", "EVALUATOR", "APPROVER")) {
+            String key = Sidecar.say("program/ROLE_" + role);
+            Approvals byProgram = new Approvals(reading, asked(true, "looks fine", key));
+            var refused = assertThrows(StatusRuntimeException.class, () -> byProgram.ask(name));
+            assertEquals(Status.Code.PERMISSION_DENIED, refused.getStatus().getCode(), role);
+        }
+        assertEquals(Proposal.State.STATE_AWAITING_APPROVAL, read(name).getState());
+        Proposal after = new Approvals(reading, asked(false, "too long", approver())).ask(name);
         assertEquals(Proposal.State.STATE_REJECTED, after.getState());
-        assertEquals("too long", ((RejectProposalRequest) told.get(0)).getBecause());
-        assertEquals("Bearer person", tokens.get(1));
     }
 
     @Test
-    void theScoresOfThePlatformsHarnessAreReportedCaseByCase() {
-        EvalRunner runner = candidate -> List.of(
-                new EvalRunner.CaseResult("c-1", 0.9, 0.5, false), new EvalRunner.CaseResult("c-2", 0.0, 1.0, true));
-        new Evaluation(kedge, runner).report(NAME);
-        var report = (ReportEvaluationRequest) told.get(0);
-        assertEquals(2, report.getScoresCount());
-        assertEquals(0.9, report.getScores(0).getCandidateScore());
-        assertEquals(true, report.getScores(1).getCandidateVetoed());
-        assertEquals(List.of("Bearer program", "Bearer program"), tokens);
+    void whatThePlatformsHarnessScoredWorseFailsTheGate() {
+        String name = reported("worse", 0.5);
+        assertEquals("STATE_GATE_FAILED", Sidecar.say("gate/" + name));
+        assertEquals(GateVerdict.GATE_VERDICT_FAIL, read(name).getGateResult().getVerdict());
     }
 
-    /** Answers with one proposal. */
-    private final class StandIn extends ProposalServiceGrpc.ProposalServiceImplBase {
-        private final Proposal proposal = Proposal.newBuilder()
-                .setName(NAME)
-                .setCandidate("the candidate")
-                .setCandidateHash("c".repeat(64))
-                .setBindingHash("b".repeat(64))
-                .setState(Proposal.State.STATE_AWAITING_APPROVAL)
-                .build();
-
-        @Override
-        public void getProposal(GetProposalRequest request, StreamObserver<GetProposalResponse> to) {
-            answer(to, GetProposalResponse.newBuilder().setProposal(proposal).build());
-        }
-
-        @Override
-        public void approveProposal(ApproveProposalRequest request, StreamObserver<ApproveProposalResponse> to) {
-            told.add(request);
-            answer(to, ApproveProposalResponse.newBuilder().setProposal(now(Proposal.State.STATE_APPROVED)).build());
-        }
-
-        @Override
-        public void rejectProposal(RejectProposalRequest request, StreamObserver<RejectProposalResponse> to) {
-            told.add(request);
-            answer(to, RejectProposalResponse.newBuilder().setProposal(now(Proposal.State.STATE_REJECTED)).build());
-        }
-
-        @Override
-        public void reportEvaluation(ReportEvaluationRequest request, StreamObserver<ReportEvaluationResponse> to) {
-            told.add(request);
-            answer(to, ReportEvaluationResponse.newBuilder().setProposal(proposal).build());
-        }
-
-        private Proposal now(Proposal.State state) {
-            return proposal.toBuilder().setState(state).build();
-        }
-
-        private <A> void answer(StreamObserver<A> to, A message) {
-            to.onNext(message);
-            to.onCompleted();
+    @Test
+    void theGateAsksTheApplicationItsCasesWithTheArmsOfBothSides() throws IOException, InterruptedException {
+        var asked = new AtomicInteger();
+        Set<String> prompts = ConcurrentHashMap.newKeySet();
+        Answerer platform = (model, depth, prompt, question) -> {
+            asked.incrementAndGet();
+            prompts.add(prompt);
+            return new Answerer.Answered("right", new LlmCallLog(model, 10, 5, 0.001, 20.0));
+        };
+        Server server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
+                .addService(new Answers(platform, CLEAN)).build().start();
+        try {
+            assertEquals("0", Sidecar.say("answerer/" + server.getPort()));
+            String name = Sidecar.say("propose/answered/brief");
+            assertEquals("STATE_AWAITING_APPROVAL", Sidecar.say("gate/" + name));
+            var verdict = read(name).getGateResult();
+            assertEquals("CORE_APP", verdict.getAnswererKind());
+            assertEquals(Set.of("Answer plainly.", "Answer as brief would."), prompts);
+            assertTrue(asked.get() >= 2 * verdict.getCases(), "each case is answered by both sides: " + asked);
+        } finally {
+            server.shutdownNow().awaitTermination();
         }
     }
 
-    /** Keeps under which token each call came. */
-    private final class Tokens implements ServerInterceptor {
-        @Override
-        public <Q, A> ServerCall.Listener<Q> interceptCall(
-                ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
-            tokens.add(headers.get(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER)));
-            return next.startCall(call, headers);
-        }
+    /** A proposal whose cases the platform's harness has scored and reported. */
+    private String reported(String arm, double candidate) {
+        String name = Sidecar.say("propose/reported/" + arm);
+        EvalRunner runner = content -> {
+            var results = new ArrayList<EvalRunner.CaseResult>();
+            for (int i = 0; i < CASES; i++) {
+                results.add(new EvalRunner.CaseResult("c-" + i, i % 2 == 0 ? 1.0 : candidate, 1.0, false, i < ADVERSARIAL));
+            }
+            return results;
+        };
+        new Evaluation(program("EVALUATOR"), runner).report(name);
+        return name;
+    }
+
+    /** The platform's gate, which keeps what the person was shown. */
+    private HumanApprovalGate asked(boolean isGranted, String because, String token) {
+        return (subject, details) -> {
+            shown.add(details);
+            return new HumanApprovalGate.Verdict(isGranted, because, token);
+        };
+    }
+
+    private static String approver() {
+        return Sidecar.say("person/bob/ROLE_APPROVER");
+    }
+
+    /** What a third person sees of it. */
+    private Proposal read(String name) {
+        var stub = ProposalServiceGrpc.newBlockingStub(opened(Sidecar.say("person/carol/ROLE_APPROVER")).channel());
+        return stub.getProposal(GetProposalRequest.newBuilder().setName(name).build()).getProposal();
+    }
+
+    private Kedge program(String role) {
+        return opened(Sidecar.say("program/ROLE_" + role));
+    }
+
+    private Kedge opened(String keyOrToken) {
+        Kedge kedge = Kedge.to(Sidecar.env("ADDRESS")).tenant(Sidecar.TENANT).key(keyOrToken).build();
+        opened.add(kedge);
+        assertTrue(kedge.ready(Sidecar.GENEROUS));
+        return kedge;
     }
 }
