@@ -74,24 +74,38 @@ async def test_a_firing_alert_freezes_the_policy_that_it_names_and_the_audit_log
     assert event.actor.startswith("key:someone")
 
 
+async def unfrozen(doors: Doors, tenant: str) -> None:
+    async with doors.stubs(doors.operator) as stubs:
+        request = governance_service_pb2.UnfreezeRequest(
+            name=f"tenants/{tenant}/policies/support",
+            because="looked at it",
+            quarantine=governance_service_pb2.QUARANTINE_CHOICE_KEEP,
+        )
+        await stubs.call(stubs.governance.Unfreeze, request)
+
+
 async def test_one_alert_freezes_once_and_a_new_one_freezes_again(doors: Doors) -> None:
     tenant = await policy_of(doors)
     key = await doors.key(tenant, Role.ALARM)
     name = f"tenants/{tenant}/policies/support"
     await sent(doors, key, alert(tenant))
-    assert await sent(doors, key, alert(tenant, starts="2026-12-01T10:05:00Z")) == (
-        200,
-        {"policies": {name: "STOPPED_ALREADY"}},
-    )
-    async with doors.stubs(doors.operator) as stubs:
-        request = governance_service_pb2.UnfreezeRequest(
-            name=name, because="looked at it", quarantine=governance_service_pb2.QUARANTINE_CHOICE_KEEP
-        )
-        await stubs.call(stubs.governance.Unfreeze, request)
-    await sent(doors, key, alert(tenant))
+    await unfrozen(doors, tenant)
+    assert await sent(doors, key, alert(tenant)) == (200, {"policies": {name: "UNCHANGED"}})
     assert await mode(doors, tenant) == policy_pb2.MODE_APPLY
     await sent(doors, key, alert(tenant, starts="2026-12-02T10:00:00Z"))
     assert await mode(doors, tenant) == policy_pb2.MODE_FROZEN
+
+
+async def test_an_alert_that_found_its_policy_frozen_does_not_undo_what_a_person_decides(doors: Doors) -> None:
+    tenant = await policy_of(doors)
+    key = await doors.key(tenant, Role.ALARM)
+    async with doors.stubs(doors.operator) as stubs:
+        name = f"tenants/{tenant}/policies/support"
+        await stubs.call(stubs.governance.Freeze, governance_service_pb2.FreezeRequest(name=name, because="by hand"))
+    assert await sent(doors, key, alert(tenant)) == (200, {"policies": {name: "UNCHANGED"}})
+    await unfrozen(doors, tenant)
+    await sent(doors, key, alert(tenant))
+    assert await mode(doors, tenant) == policy_pb2.MODE_APPLY
 
 
 async def test_what_has_resolved_or_stops_nothing_or_is_not_there_freezes_nothing(doors: Doors) -> None:

@@ -46,6 +46,7 @@ class Passed:
         is_blocked: rows wait for a transaction that still runs; come back soon.
         lag_seconds: age of the oldest raw row that was taken; None where none was.
         settled: newly reached states by policy.
+        settle_delays: seconds from when an episode was complete, or fell due, until it reached its state.
         signals: signals of episodes that have evidence for the first time, by policy.
         revalued: models, judges and successors seen for the first time, by policy.
         counts: counts that changed, as they are now.
@@ -59,6 +60,7 @@ class Passed:
     is_blocked: bool
     lag_seconds: float | None
     settled: dict[tuple[PolicyName, EpisodeState], int]
+    settle_delays: Sequence[float]
     signals: Mapping[tuple[PolicyName, str], int]
     revalued: Mapping[PolicyName, int]
     counts: dict[tuple[PolicyName, str], int]
@@ -116,6 +118,7 @@ class _Pass:
     point: FoldPoint
     folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
     settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
+    settle_delays: list[float] = field(default_factory=list)
     signals: Counter[tuple[PolicyName, str]] = field(default_factory=Counter)
     published: list[Allocation] = field(default_factory=list)
 
@@ -152,6 +155,7 @@ class _Pass:
             is_blocked=self.point.is_blocked,
             lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
             settled=self.settled,
+            settle_delays=self.settle_delays,
             signals=self.signals,
             revalued=Counter(name for name, _ in {(name, change.cause) for name, change in changes.cell_changes}),
             counts=counts,
@@ -205,6 +209,7 @@ class _Pass:
             changes.count(policy, file.state)
         if file.state is not state:
             self.settled[policy, file.state] = self.settled.get((policy, file.state), 0) + 1
+            self.settle_delays.append((self.point.now - task.trigger_time).total_seconds())
         if ruling.late:
             changes.count(policy, "late", ruling.late)
         if ruling.entry is not None:
@@ -248,6 +253,7 @@ def _idle(point: FoldPoint) -> Passed:
         is_blocked=point.is_blocked,
         lag_seconds=None,
         settled={},
+        settle_delays=(),
         signals={},
         revalued={},
         counts={},

@@ -33,7 +33,7 @@ def make_app(replica: Replica) -> FastAPI:
     ofrep = Ofrep(
         replica.keyring, OwnProvider(snapshot), lambda tenant: map(flag_of, snapshot.policies.get(tenant, {}))
     )
-    app.router.routes.extend((*ofrep.routes(), *Alerts(replica.keyring, replica.freeze).routes()))
+    app.router.routes.extend((*ofrep.routes(), *Alerts(replica.keyring, replica.heed).routes()))
 
     @app.get("/healthz", include_in_schema=False)
     async def alive() -> dict[str, str]:

@@ -27,17 +27,15 @@ from kedge_bandit.adapters.postgres.group_writer import GroupWriter
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
 from kedge_bandit.adapters.postgres.serving_reads import ServingReads
 from kedge_bandit.adapters.postgres.snapshot import DatabaseClock, ReplicaSnapshot
-from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.adapters.seals import HmacSeals
 from kedge_bandit.adapters.telemetry import Served, SnapshotCollector, Telemetry
 from kedge_bandit.adapters.tokens import HmacTokens
 from kedge_bandit.application.decide import Decide
 from kedge_bandit.application.explain import Explain, ReadDecision
 from kedge_bandit.application.export import ExportDecisions
-from kedge_bandit.application.govern import Freeze
+from kedge_bandit.application.heed_alert import HeedAlert
 from kedge_bandit.application.import_episodes import ImportEpisodes
 from kedge_bandit.application.ration import RationedRows, Rations
-from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.record import RecordEpisode, RecordOutcomes
 from kedge_bandit.application.replay import Replay
 from kedge_bandit.application.report import ReportDecisions
@@ -64,7 +62,7 @@ class Replica:
     flags: FlagWatch | None
     watch: WatchAllocations
     rations: Rations
-    freeze: Freeze
+    heed: HeedAlert
     servicers: Sequence[tuple[ServiceDescriptor, object]]
 
     async def close(self) -> None:
@@ -106,9 +104,9 @@ async def build_replica(settings: Settings, url: str, registry: CollectorRegistr
     _measure(telemetry, snapshot, writer, watch)
     rations = Rations(monotonic, telemetry.over_quota)
     snapshot.quotas_read = rations.replace
-    freeze = Freeze(Levels(ledgers, PostgresTenants(engine), override), clock)
+    heed = HeedAlert(ledgers, clock)
     replica = Replica(
-        engine, exporting, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, freeze, ()
+        engine, exporting, snapshot, writer, telemetry, keyring, issuer_keys, flags, watch, rations, heed, ()
     )
     replica.servicers = (
         *_hot_path(replica, ledgers, keyring, HmacTokens(keys)),

@@ -10,6 +10,7 @@ from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.episode import EpisodeState
 
 _LAG_BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
+_DELAY_BUCKETS = (0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
 _PASS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _POLICY = ("tenant", "policy")
 
@@ -20,6 +21,7 @@ class WorkerMetrics:
 
     registry: CollectorRegistry = REGISTRY
     _settled: Counter = field(init=False)
+    _delay: Histogram = field(init=False)
     _signals: Counter = field(init=False)
     _revalued: Counter = field(init=False)
     _counts: Gauge = field(init=False)
@@ -53,6 +55,8 @@ class WorkerMetrics:
             (*_POLICY, "name"),
             registry=registry,
         )
+        about = "From when an episode was complete, or fell due, until it reached its state"
+        self._delay = Histogram("kedge_settle_delay_seconds", about, buckets=_DELAY_BUCKETS, registry=registry)
         self._signals = Counter(
             "kedge_signals", "Signals of episodes with their first evidence", (*_POLICY, "signal"), registry=registry
         )
@@ -117,6 +121,8 @@ class WorkerMetrics:
         for (policy, state), number in done.settled.items():
             if state is not EpisodeState.PENDING:
                 self._settled.labels(tenant, policy, state).inc(number)
+        for delay in done.settle_delays:
+            self._delay.observe(max(0.0, delay))
         for (policy, signal), number in done.signals.items():
             self._signals.labels(tenant, policy, signal).inc(number)
         for policy, number in done.revalued.items():

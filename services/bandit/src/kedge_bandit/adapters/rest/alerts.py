@@ -19,10 +19,9 @@ from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.rest.calls import read_body
 from kedge_bandit.adapters.rest.status import RequestRefused
 from kedge_bandit.application.administration_ports import WriteId
-from kedge_bandit.application.govern import Freeze, Order
-from kedge_bandit.application.read_modes import Scope
+from kedge_bandit.application.govern import Order
+from kedge_bandit.application.heed_alert import HeedAlert
 from kedge_bandit.domain.errors import (
-    IllegalTransition,
     InvalidName,
     PermissionDenied,
     PolicyNotFound,
@@ -67,7 +66,7 @@ class Alerts:
     """Take what Alertmanager sends."""
 
     keyring: Keyring
-    freeze: Freeze
+    heed: HeedAlert
 
     def routes(self) -> Sequence[BaseRoute]:
         """Give the route to add to an application."""
@@ -94,12 +93,11 @@ class Alerts:
         return _answer(200, {"policies": done})
 
     async def _freeze(self, alert: _Alert, caller: Principal) -> str:
-        scope = Scope(alert.tenant, alert.policy)
         try:
             caller.check(Permission.ALARM, alert.tenant)
-            await self.freeze(scope, alert.order(caller.within(alert.tenant)))
-        except IllegalTransition:
-            return "STOPPED_ALREADY"
+            order = alert.order(caller.within(alert.tenant))
+            if not await self.heed(alert.tenant, alert.policy, order):
+                return "UNCHANGED"
         except (TenantDenied, PolicyNotFound):
             return "NOT_FOUND"
         log.warning("alert.frozen", alert=alert.name, tenant=alert.tenant, policy=alert.policy)
