@@ -26,7 +26,7 @@ from kedge_bandit.adapters.grpc.webhooks import WebhookServicer
 from kedge_bandit.adapters.postgres.erasure import PostgresEraser
 from kedge_bandit.adapters.postgres.identities import PostgresIdentities
 from kedge_bandit.adapters.postgres.isolation import PostgresWalls
-from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.adapters.postgres.ledger import PostgresLedgers, role_of
 from kedge_bandit.adapters.postgres.tenants import PostgresTenants
 from kedge_bandit.application.administration_ports import Override
 from kedge_bandit.application.browse import ReadHistory
@@ -54,6 +54,7 @@ from kedge_bandit.application.read_divergence import AskCheck, ReadDivergence
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.application.rebuild import Rebuild
+from kedge_bandit.application.report_readiness import ReportReadiness
 from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.application.retain import Seals
 from kedge_bandit.application.verify_isolation import VerifyIsolation
@@ -91,7 +92,7 @@ def administration(
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
     experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock))
-    governance = _governance(ledgers, keyring, clock, levels)
+    governance = _governance(engine, ledgers, keyring, clock, levels)
     return (
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
         (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
@@ -103,7 +104,9 @@ def administration(
     )
 
 
-def _governance(ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels: Levels) -> GovernanceServicer:
+def _governance(
+    engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels: Levels
+) -> GovernanceServicer:
     return GovernanceServicer(
         keyring=keyring,
         levels=levels,
@@ -114,6 +117,7 @@ def _governance(ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels
         watch_audit=WatchAudit(ledgers),
         verify_audit=VerifyAudit(ledgers),
         incidents=Incidents(ledgers, clock),
+        readiness=ReportReadiness(ledgers, PostgresWalls(engine), role_of, clock),
         ask_check=AskCheck(ledgers, clock),
         read_divergence=ReadDivergence(ledgers),
     )

@@ -37,12 +37,14 @@ COMMANDS = {
     "mode": "govern:mode",
     "status": "status:status",
     "evaluate": "evaluate:evaluate",
+    "readiness": "readiness:readiness",
     "rebuild": "rebuild:rebuild",
     "replay": "replay:replay",
     "retain": "retain:retain",
     "import": "imports:imports",
     "audit": "audit:audit",
     "console": "console_links:console",
+    "bench": "bench:bench",
 }
 """File under `commands` and name in it, by command: a function, or a Typer with commands of its own."""
 

@@ -22,11 +22,13 @@ from kedge_bandit.adapters.grpc.wire_governance import (
     sequence_of,
 )
 from kedge_bandit.adapters.grpc.wire_ramp import incident_message
+from kedge_bandit.adapters.grpc.wire_readiness import readiness_message
 from kedge_bandit.application.govern import Freeze, SetMode, Unfreeze
 from kedge_bandit.application.incidents import Incidents
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_divergence import AskCheck, ReadDivergence
 from kedge_bandit.application.read_modes import GLOBAL, Levels, scope_of
+from kedge_bandit.application.report_readiness import ReportReadiness
 from kedge_bandit.domain.identifiers import parse_policy, parse_tenant
 from kedge_bandit.domain.incident import parse_incident
 
@@ -47,6 +49,7 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
     watch_audit: WatchAudit
     verify_audit: VerifyAudit
     incidents: Incidents
+    readiness: ReportReadiness
     ask_check: AskCheck
     read_divergence: ReadDivergence
 
@@ -173,3 +176,10 @@ class GovernanceServicer(governance_service_pb2_grpc.GovernanceServiceServicer):
             first_broken_sequence=report.first_broken_sequence or 0,
             detail=report.detail,
         )
+
+    @answering
+    async def GetReadiness(self, request: pb.GetReadinessRequest, context: Context) -> pb.GetReadinessResponse:
+        """Measure how far a tenant is."""
+        tenant = parse_tenant(request.tenant)
+        self.keyring.require(context, _ALLOWED["GetReadiness"], tenant)
+        return readiness_message(await self.readiness(tenant))

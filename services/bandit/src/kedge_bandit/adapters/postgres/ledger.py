@@ -23,6 +23,7 @@ from kedge_bandit.adapters.postgres.learning import PostgresLearning
 from kedge_bandit.adapters.postgres.proposal_notes import PostgresProposalNotes
 from kedge_bandit.adapters.postgres.proposals import PostgresProposals
 from kedge_bandit.adapters.postgres.ramps import PostgresRamps
+from kedge_bandit.adapters.postgres.readiness import PostgresReadiness
 from kedge_bandit.adapters.postgres.tables import TENANT
 from kedge_bandit.adapters.postgres.tenant_sql import TenantConnection
 from kedge_bandit.adapters.postgres.webhooks import PostgresWebhooks
@@ -81,6 +82,7 @@ class PostgresLedger:
         self.notes = PostgresProposalNotes(tenant, connection)
         place = TenantConnection(connection, schema_of(tenant), raw)
         self.learning = PostgresLearning(tenant, place, memory=memory, everywhere=everywhere)
+        self.readiness = PostgresReadiness(tenant, connection, self.learning)
 
 
 class PostgresLedgers:
