@@ -80,20 +80,18 @@ def episodes(rng: np.random.Generator, runs: int, lift: float) -> tuple[Array, A
     is_baseline = rng.random((runs, EPISODES), dtype=np.float32) < share
     mean = _QUALITY[bucket] + np.where(is_baseline, 0.0, lift)
     quality = np.where(rng.random((runs, EPISODES), dtype=np.float32) < (mean - 0.1) / 0.8, 0.9, 0.1)
-    return np.where(is_baseline, 0.0, 1 / (1 - share)), np.where(is_baseline, 1 / share, 0.0), quality
+    return np.where(is_baseline, 0.0, 1.0), np.where(is_baseline, (1 - share) / share, 0.0), quality
 
 
 def online_lift(learned: Array, baseline: Array, quality: Array) -> tuple[Array, Array]:
-    """Compute dR and its standard error for each run: `off_policy.snips` of either side, over the last axis."""
-    influence = np.zeros_like(quality)
-    value = np.zeros(quality.shape[:-1])
+    """Compute dR and its standard error for each run, over the last axis: `divergence.lift_between` of both sides."""
+    value, variance = np.zeros((2, *quality.shape[:-1]))
     for sign, weights in ((1.0, learned), (-1.0, baseline)):
         total = weights.sum(axis=-1)
-        snips = (weights * quality).sum(axis=-1) / total
-        others = total[..., np.newaxis] - weights
-        influence += sign * weights * (quality - snips[..., np.newaxis]) / others * quality.shape[-1]
-        value += sign * snips
-    return value, influence.std(axis=-1, ddof=1) / np.sqrt(quality.shape[-1])
+        mean = (weights * quality).sum(axis=-1) / total
+        variance += ((weights * (quality - mean[..., np.newaxis])) ** 2).sum(axis=-1) / total**2
+        value += sign * mean
+    return value, np.sqrt(variance)
 
 
 def answers(rng: np.random.Generator, effects: Array, world: World, lift: float) -> tuple[Array, NDArray[np.int64]]:

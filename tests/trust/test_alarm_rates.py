@@ -10,10 +10,10 @@ from math import hypot, sqrt
 import numpy as np
 import pytest
 
-from kedge_bandit.domain.divergence import USUAL, Lift, difference
-from kedge_bandit.domain.off_policy import snips
+from kedge_bandit.domain.divergence import USUAL, difference, lift_between, lift_of
+from kedge_bandit.domain.ramp_metrics import Moments
 from tests.trust import size
-from tests.trust.alarm_streams import World, episodes, first_alarms, online_lift, rising, steady
+from tests.trust.alarm_streams import POOL, World, episodes, first_alarms, online_lift, rising, steady
 from tests.trust.written import write_json
 
 RUNS, CHECKS = size.of(120, 2_000), size.of(60, 180)
@@ -26,12 +26,22 @@ HACKS = {"abrupt hack": (steady(HACK), steady(LOSS)), "20-day ramp": (rising(HAC
 def test_what_is_simulated_is_what_the_check_computes() -> None:
     learned, baseline, quality = (row[0] for row in episodes(np.random.default_rng(1), 1, 0.1))
     value, error = online_lift(learned, baseline, quality)
-    real = snips(learned, quality).minus(snips(baseline, quality))
 
-    assert value == pytest.approx(real.value, abs=1e-12)
-    assert error == pytest.approx(real.standard_error, rel=1e-12)
-    apart = difference(USUAL, Lift(real.value, real.standard_error), Lift(0.0, 0.02))
-    assert apart.error == pytest.approx(hypot(USUAL.eta * float(error), 0.02), rel=1e-12)
+    real = lift_between(_moments(learned, quality), _moments(baseline, quality))
+
+    assert real is not None
+    assert (value, error) == pytest.approx((real.value, real.error), rel=1e-12)
+    lifts = np.random.default_rng(2).normal(0.1, 0.25, POOL // 2)
+    holdout = lift_of(lifts, np.ones(POOL // 2))
+    assert holdout.error == pytest.approx(lifts.std(ddof=1) / sqrt(POOL // 2), rel=1e-12)
+    apart = difference(USUAL, real, holdout)
+    assert apart.error == pytest.approx(hypot(USUAL.eta * float(error), holdout.error), rel=1e-12)
+
+
+def _moments(weights: np.ndarray, quality: np.ndarray) -> Moments:
+    w, x = weights[weights > 0], quality[weights > 0]
+    sums = (w, w * x, w * w, w * w * x, w * w * x * x)
+    return Moments(len(w), *(float(one.sum()) for one in sums))
 
 
 def test_honest_half_years_are_left_alone_and_hacks_are_found() -> None:

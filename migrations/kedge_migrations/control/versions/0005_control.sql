@@ -50,3 +50,10 @@ BEGIN
     END IF;
     EXECUTE replace(found, before, after);
 END $do$;
+
+-- What divergence checks saw of each case of the sensor part: what differs between cases, whoever answers, stays in the pool. --
+ALTER TABLE holdout.item
+    ADD COLUMN lift_count integer NOT NULL DEFAULT 0,
+    ADD COLUMN lift_total double precision NOT NULL DEFAULT 0,
+    ADD COLUMN lift_squares double precision NOT NULL DEFAULT 0;
+GRANT UPDATE (lift_count, lift_total, lift_squares) ON holdout.item TO kedge_gate;

@@ -17,7 +17,7 @@ CREATE TABLE {schema}.divergence_check (
     through bigint NOT NULL,                    -- evidence up to here was compared
     holdout_lift double precision,
     holdout_error double precision,
-    spread double precision,                    -- standard deviation of the paired differences
+    spread double precision,                    -- standard deviation of the lift between cases
     holdout_version text NOT NULL,
     pool integer NOT NULL,
     cases integer NOT NULL,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -44,6 +44,20 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of asking.
+
+    Attributes:
+        why: nothing was measured; empty where it was.
+        lifts: of each case that was asked, by its hash.
+    """
+
+    side: HoldoutSide
+    why: str = ""
+    lifts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AskSensor:
     """Measure the holdout's lift once."""
 
@@ -51,18 +65,18 @@ class AskSensor:
 
     async def __call__(
         self, tenant: TenantId, policy: Policy, sensor: Sensor, allocations: Mapping[str, Allocation], seed: bytes
-    ) -> tuple[HoldoutSide, str]:
-        """Draw, ask and score; beside what was measured, why nothing was, empty where it was."""
+    ) -> Asked:
+        """Draw, ask and score."""
         pool = len(sensor.cases)
         side = HoldoutSide(version=sensor.version, pool=pool, cases=0, answers=0, cost_usd=0.0)
         if sensor.answerer is None:
-            return side, "nobody answers this policy's cases: name who does with `kedge holdout answerer`"
+            return Asked(side, "nobody answers this policy's cases: name who does with `kedge holdout answerer`")
         count = policy.spec.divergence.cases(pool)
         if count < LEAST_CASES:
-            return side, f"the sensor part has {pool} cases, and {2 * LEAST_CASES} are the fewest: import more"
+            return Asked(side, f"the sensor part has {pool} cases, and {2 * LEAST_CASES} are the fewest: import more")
         drawn = draw_cases(sensor.cases, policy.spec, allocations, count, seed)
         if len(drawn) < LEAST_CASES:
-            return side, ""
+            return Asked(side)
         side = replace(side, cases=len(drawn))
         arms = {one.case.case_hash: one.arms for one in drawn}
         try:
@@ -82,10 +96,10 @@ class AskSensor:
                 )
                 return _measured(side, drawn, await run([one.case for one in drawn]), run)
         except AnswerFailed as error:
-            return side, str(error)
+            return Asked(side, str(error))
         except TimeoutError:
             told = f"the answers took over {LONGEST}: let more be answered at once (`parallel`), or ask for fewer cases"
-            return side, told
+            return Asked(side, told)
 
     @asynccontextmanager
     async def _connected(
@@ -102,10 +116,12 @@ class AskSensor:
             yield await exits.enter_async_context(answerer), judge
 
 
-def _measured(side: HoldoutSide, drawn: Sequence[Drawn], pairs: Sequence[Pair], run: Run) -> tuple[HoldoutSide, str]:
+def _measured(side: HoldoutSide, drawn: Sequence[Drawn], pairs: Sequence[Pair], run: Run) -> Asked:
     """Compare both sides; one case that is not answered fails the check, for it may be the one that tells."""
     side = replace(side, answers=len(run.kept), cost_usd=sum(one.answer.cost_usd for one in run.kept))
     if run.failed:
-        return side, run.failed
-    lift, spread = lift_of(quality_of(pairs), np.array([one.weight for one in drawn]))
-    return replace(side, lift=lift, spread=spread), ""
+        return Asked(side, run.failed)
+    differences = quality_of(pairs)
+    lift = lift_of(differences, np.array([one.weight for one in drawn]))
+    lifts = {one.case.case_hash: float(seen) for one, seen in zip(drawn, differences, strict=True)}
+    return Asked(replace(side, lift=lift), lifts=lifts)

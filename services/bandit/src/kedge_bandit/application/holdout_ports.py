@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from kedge_bandit.application.proposal_ports import ProposingLedger
+from kedge_bandit.domain.case_effects import CaseLifts
 from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.divergence_check import DivergenceCheck
 from kedge_bandit.domain.errors import InvalidValue
@@ -208,6 +209,9 @@ class HoldoutCases(Protocol):
 
     async def openers(self, policy: PolicyName, since: int) -> Collection[str]:
         """Name who saw cases since a version was made."""
+
+    async def add_lifts(self, policy: PolicyName, lifts: Mapping[str, float]) -> CaseLifts:
+        """Add what a divergence check saw of cases, by hash; gives the sensor part's sums over all checks."""
 
     async def mark_stale(self, policy: PolicyName, because: str) -> None:
         """Say that the version in force is not comparable any more."""

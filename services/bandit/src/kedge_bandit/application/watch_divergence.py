@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from kedge_bandit.application.ask_sensor import LONGEST, AskSensor, Sensor
+from kedge_bandit.application.ask_sensor import LONGEST, Asked, AskSensor, Sensor
 from kedge_bandit.application.holdout_ports import AnswererPart, HoldoutRecord, Holdouts
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger
@@ -67,11 +67,11 @@ class WatchDivergence:
             return None
         if claimed.is_spent:
             nothing = HoldoutSide(version=claimed.sensor.version, pool=0, cases=0, answers=0, cost_usd=0.0)
-            measured, why = nothing, "the checks of the last day have cost what they may (max_cost_usd_per_day)"
+            asked = Asked(nothing, "the checks of the last day have cost what they may (max_cost_usd_per_day)")
         else:
             seed = self.randomness(_RANDOM_BYTES)
-            measured, why = await self.ask(tenant, claimed.policy, claimed.sensor, claimed.allocations, seed)
-        return await self._conclude(tenant, claimed, measured, why)
+            asked = await self.ask(tenant, claimed.policy, claimed.sensor, claimed.allocations, seed)
+        return await self._conclude(tenant, claimed, asked)
 
     async def _claim(self, tenant: TenantId, name: PolicyName) -> _Claimed | None:
         now = self.clock.now()
@@ -110,10 +110,11 @@ class WatchDivergence:
             secret=await record.cases.secret(self.randomness(_RANDOM_BYTES)),
         )
 
-    async def _conclude(self, tenant: TenantId, claimed: _Claimed, measured: HoldoutSide, why: str) -> DivergenceCheck:
+    async def _conclude(self, tenant: TenantId, claimed: _Claimed, asked: Asked) -> DivergenceCheck:
         """Keep the check, and freeze where it alarms: one transaction, so that neither is ever there alone."""
-        now, name = self.clock.now(), claimed.policy.name
+        now, name, why = self.clock.now(), claimed.policy.name, asked.why
         async with self.holdouts.open(tenant) as record:
+            spread = (await record.cases.add_lifts(name, asked.lifts)).sd_between
             async with record.tenant() as ledger:
                 await ledger.proposals.hold(name)
                 policy, before = await ledger.policies.get(name), await ledger.divergence.newest(name)
@@ -128,7 +129,7 @@ class WatchDivergence:
                     actor=claimed.actor,
                     reward=online.lift("quality"),
                     online=online,
-                    holdout=measured,
+                    holdout=replace(asked.side, spread=spread),
                 )
                 check = await self._judged(ledger, policy, check, before)
                 await ledger.divergence.release(name, now + policy.spec.divergence.pause, sees=not why)

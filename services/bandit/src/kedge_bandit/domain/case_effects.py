@@ -8,6 +8,7 @@ Casella and McCulloch 1992, section 3.6). With n_i answers to case i of m, N in 
     between = (sum_i n_i (mean_i - mean)^2 / (m - 1) - within) / ((N - sum_i n_i^2 / N) / (m - 1))
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,20 @@ from kedge_bandit.domain.arrays import FloatArray
 
 LEAST_REPEATS: Final = 100
 """Answers beyond each case's first, below which all of the spread counts as one between cases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CaseLifts:
+    """What was seen of each case: how many lifts, their sum, and the sum of their squares; three arrays [m]."""
+
+    count: FloatArray
+    total: FloatArray
+    squares: FloatArray
+
+    @property
+    def sd_between(self) -> float:
+        """Standard deviation of the lift between cases."""
+        return float(sd_between(self.count, self.total, self.squares))
 
 
 def sd_between(count: FloatArray, total: FloatArray, squares: FloatArray) -> FloatArray:

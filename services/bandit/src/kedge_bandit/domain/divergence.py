@@ -41,24 +41,21 @@ class Lift:
     error: float
 
 
-def lift_of(differences: FloatArray, weights: FloatArray) -> tuple[Lift, float]:
-    """Average paired differences, and give their standard deviation beside it.
+def lift_of(differences: FloatArray, weights: FloatArray) -> Lift:
+    """Average paired differences.
 
     Args:
         differences: of each case [n], in [-1, 1]; at least 2.
         weights: of each case [n], how much of it is served otherwise than by the baseline.
 
-    >>> lift, spread = lift_of(np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
-    >>> lift, round(spread, 3)
-    (Lift(value=0.25, error=0.25), 0.5)
+    >>> lift_of(np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
+    Lift(value=0.25, error=0.25)
     """
     n, total = len(differences), float(weights.sum())
     value = float(weights @ differences) / total
     off = differences - value
-    corrected = n / (n - 1)
-    error = math.sqrt(corrected * float((weights * off) @ (weights * off))) / total
-    spread = math.sqrt(corrected * float(weights @ off**2) / total)
-    return Lift(value, max(error, 1.0 / n)), spread
+    error = math.sqrt(n / (n - 1) * float((weights * off) @ (weights * off))) / total
+    return Lift(value, max(error, 1.0 / n))
 
 
 def lift_between(learned: Moments, baseline: Moments) -> Lift | None:

@@ -45,7 +45,7 @@ class HoldoutSide:
     Attributes:
         pool: cases of the sensor part; cases: those drawn; answers: fetched for them.
         lift: None where not every case was answered by both.
-        spread: standard deviation of the paired differences.
+        spread: standard deviation of the lift between cases, see `case_effects`.
     """
 
     version: str

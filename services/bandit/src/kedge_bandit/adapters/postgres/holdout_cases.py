@@ -6,12 +6,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, func, insert, select, update
+import numpy as np
+from sqlalchemy import ColumnElement, Double, Row, and_, bindparam, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import holdout_tables as tables
 from kedge_bandit.application.holdout_ports import Version
+from kedge_bandit.domain.case_effects import CaseLifts
 from kedge_bandit.domain.holdout import CHECKS, CheckKind, HoldoutCase, Message, Part, is_near, sequences
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.rotation import Held
@@ -171,6 +173,22 @@ class PostgresCases:
         await self._connection.execute(upsert(tables.opening).values(row).on_conflict_do_nothing())
         seen = and_(self._ours(_I, policy), _I.case_hash.in_(case_hashes), _I.open_time.is_(None))
         await self._connection.execute(update(tables.item).where(seen).values(open_time=at))
+
+    async def add_lifts(self, policy: PolicyName, lifts: Mapping[str, float]) -> CaseLifts:
+        """Add what a divergence check saw of cases, by hash; gives the sensor part's sums over all checks."""
+        added = update(tables.item).where(self._ours(_I, policy), _I.case_hash == bindparam("seen"))
+        added = added.values(
+            lift_count=_I.lift_count + 1,
+            lift_total=_I.lift_total + bindparam("lift", type_=Double),
+            lift_squares=_I.lift_squares + bindparam("lift", type_=Double) * bindparam("lift", type_=Double),
+        )
+        if lifts:
+            rows = [{"seen": case_hash, "lift": lift} for case_hash, lift in sorted(lifts.items())]
+            await self._connection.execute(added, rows)
+        asked = select(_I.lift_count, _I.lift_total, _I.lift_squares).where(self._in_force(policy))
+        found = (await self._connection.execute(asked.where(_I.part == Part.SENSOR.value))).all()
+        sums = np.array([tuple(row) for row in found], dtype=np.float64).reshape(-1, 3)
+        return CaseLifts(count=sums[:, 0], total=sums[:, 1], squares=sums[:, 2])
 
     async def mark_stale(self, policy: PolicyName, because: str) -> None:
         """Say that the version in force is not comparable any more."""

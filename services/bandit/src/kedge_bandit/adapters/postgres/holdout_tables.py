@@ -38,6 +38,9 @@ item = Table(
     time("add_time"),
     time("open_time"),
     time("near_time"),
+    integer("lift_count"),
+    real("lift_total"),
+    real("lift_squares"),
     schema=SCHEMA,
 )
 opening = Table(
