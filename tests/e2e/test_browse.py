@@ -1,6 +1,7 @@
 """Look through the record over gRPC: pages of decisions and episodes, one episode's timeline, belief and history."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -91,7 +92,7 @@ def test_a_token_that_is_none_is_refused(services: Services) -> None:
             episode_service_pb2.ListEpisodesRequest(policy=POLICY, page_token="2026-01-01 x"),
         ),
     ):
-        assert refusal(lambda stub=stub, request=request: stub(request)) == "INVALID_NAME"  # type: ignore[misc]  # bound now
+        assert refusal(partial(stub, request)) == "INVALID_NAME"
 
 
 def test_pages_of_episodes_hold_each_once_and_by_state(services: Services) -> None:
@@ -161,9 +162,9 @@ def test_the_history_counts_what_was_decided_and_what_became_of_it(services: Ser
     rewards = sum(episode_of(services, one).reward for one in EPISODES)
     assert sum(one.reward_sum for one in tallies) == pytest.approx(rewards)
     assert found.start_time.seconds <= found.points[-1].start_time.seconds < found.end_time.seconds
-    for wrong in ({"points": 1}, {"points": 201}):
-        request = policy_service_pb2.GetHistoryRequest(name=POLICY, **wrong)
-        assert refusal(lambda request=request: services.policies.GetHistory(request)) == "INVALID_VALUE"  # type: ignore[misc]  # bound now
+    for points in (1, 201):
+        request = policy_service_pb2.GetHistoryRequest(name=POLICY, points=points)
+        assert refusal(partial(services.policies.GetHistory, request)) == "INVALID_VALUE"
     request = policy_service_pb2.GetHistoryRequest(name=POLICY)
     request.start_time.FromDatetime(datetime.now(UTC) + timedelta(days=1))
     assert refusal(lambda: services.policies.GetHistory(request)) == "INVALID_VALUE"

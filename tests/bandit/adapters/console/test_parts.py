@@ -150,6 +150,10 @@ async def test_a_fault_of_our_own_is_a_page_that_tells_nothing_of_itself() -> No
     async def nowhere() -> AsyncIterator[Backend]:
         broken = Unreachable()
         yield Backend(
+            decisions=broken,
+            episodes=broken,
+            feedback=broken,
+            experiments=broken,
             policies=broken,
             governance=broken,
             tenants=broken,

@@ -67,11 +67,12 @@ def _place(happening: tuple[datetime, Happening]) -> tuple[datetime, int]:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Counts of a span of time, in intervals of equal width."""
+    """Counts of a span of time, in intervals of equal width, and what made older evidence worth less meanwhile."""
 
     start: datetime
     end: datetime
     tallies: Sequence[Tally]
+    changes: Sequence[tuple[datetime, str]]
 
     @property
     def points(self) -> Iterator[tuple[datetime, list[Tally]]]:
@@ -103,4 +104,5 @@ class ReadHistory:
         async with self.ledgers.open(tenant, one_view=True) as ledger:
             await ledger.policies.get(policy)
             tallies = await ledger.browsing.tallies(policy, first, last, (last - first) / count)
-        return History(first, last, tallies)
+            changes = await ledger.browsing.changes(policy, first, last)
+        return History(first, last, tallies, changes)

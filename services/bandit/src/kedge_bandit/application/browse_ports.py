@@ -97,6 +97,9 @@ class Browsing(Protocol):
     async def tallies(self, policy: PolicyName, start: datetime, end: datetime, width: timedelta) -> Sequence[Tally]:
         """Count what was decided from `start` until `end`, in intervals, the oldest first."""
 
+    async def changes(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[tuple[datetime, str]]:
+        """Read when older evidence came to be worth less, and why, the oldest first."""
+
 
 class BrowsedLedger(Protocol):
     """One tenant's record as those see it who look for something in it."""

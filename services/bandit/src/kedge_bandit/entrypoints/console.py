@@ -102,13 +102,22 @@ def places() -> tuple[Place, Place]:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's, which says when it serves."""
+    """Uvicorn's, which says when it serves, and when it is about to stop."""
+
+    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; where that fails, uvicorn ends the process."""
         await super().startup(sockets)
         if self.started:
             say_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let go of pages that are kept up to date, then stop as uvicorn does."""
+        self._closing.set()
+        await super().shutdown(sockets)
 
 
 def make_console(settings: Settings, origins: Collection[str], doors: Doors) -> Console:
@@ -126,8 +135,9 @@ async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
     bearer = import_module(IDENTITY_WIRING).bearer_of(settings) if settings.console_client_id else None
     doors = doors_of(settings, bearer)
+    console = make_console(settings, origins_of(settings), doors)
     config = uvicorn.Config(
-        build_app(make_console(settings, origins_of(settings), doors)),
+        build_app(console),
         host=settings.host,
         port=settings.console_port,
         log_config=None,
@@ -140,7 +150,7 @@ async def serve(settings: Settings) -> None:
     tasks = [] if config.ssl is None else [follow_certificate(settings, config.ssl)]
     if bearer is not None:
         tasks.append(asyncio.create_task(bearer.keys.run()))
-    await Server(config).serve()
+    await Server(config, console.closing).serve()
     for task in tasks:
         task.cancel()
 

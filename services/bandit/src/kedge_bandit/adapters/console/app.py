@@ -1,9 +1,10 @@
 """Put the console together: one table of pages, each with the permission it takes, behind one door."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -36,6 +37,7 @@ class Console:
         origins: addresses under which the console is reached.
         connect: opens the way to the server while the console runs.
         doors: ways to log in.
+        closing: set once it is about to stop, so that pages that are kept up to date let go.
     """
 
     origins: Collection[str]
@@ -43,6 +45,7 @@ class Console:
     doors: Doors
     rendering: Rendering
     sessions: Sessions
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def build_app(console: Console) -> FastAPI:
@@ -55,7 +58,7 @@ def build_app(console: Console) -> FastAPI:
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with console.connect() as backend:
-            app.state.backend = backend
+            app.state.backend, app.state.closing = backend, console.closing
             yield
 
     app = FastAPI(

@@ -10,6 +10,10 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import aio
 
 from kedge.bandit.v1 import (
+    decision_service_pb2_grpc,
+    episode_service_pb2_grpc,
+    experiment_service_pb2_grpc,
+    feedback_service_pb2_grpc,
     governance_service_pb2_grpc,
     holdout_service_pb2_grpc,
     policy_service_pb2_grpc,
@@ -57,7 +61,11 @@ def _reason_of(error: aio.AioRpcError) -> str:
 class Backend:
     """Stubs of the services: `holdout` is the gate's, the others are the server's; and the Gym."""
 
+    decisions: Any
+    episodes: Any
+    feedback: Any
     policies: Any
+    experiments: Any
     governance: Any
     tenants: Any
     proposals: Any
@@ -71,6 +79,10 @@ class Backend:
             return await rpc(request, metadata=(("authorization", f"Bearer {bearer}"),), timeout=SECONDS)
         except aio.AioRpcError as error:
             raise CallRefused.of(error) from error
+
+    def stream(self, rpc: Any, request: Any, bearer: str) -> Any:
+        """Open a stream of answers, which lasts until it is cancelled."""
+        return rpc(request, metadata=(("authorization", f"Bearer {bearer}"),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +105,10 @@ async def connected(server: Place, gate: Place, gym: Gym) -> AsyncIterator[Backe
     """Open the channels to the server and to the gate, a process of its own."""
     async with server.channel() as channel, gate.channel() as to_gate:
         yield Backend(
+            decisions=decision_service_pb2_grpc.DecisionServiceStub(channel),
+            episodes=episode_service_pb2_grpc.EpisodeServiceStub(channel),
+            feedback=feedback_service_pb2_grpc.FeedbackServiceStub(channel),
+            experiments=experiment_service_pb2_grpc.ExperimentServiceStub(channel),
             policies=policy_service_pb2_grpc.PolicyServiceStub(channel),
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),

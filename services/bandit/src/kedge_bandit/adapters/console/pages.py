@@ -6,7 +6,26 @@ from typing import Final
 
 from starlette.responses import Response
 
-from kedge_bandit.adapters.console import audit, freeze, gym, holdouts, overview, policies, proposals, ramps
+from kedge_bandit.adapters.console import (
+    audit,
+    beliefs,
+    connect,
+    decisions,
+    divergence,
+    episodes,
+    experiments,
+    feedback,
+    freeze,
+    gym,
+    holdouts,
+    incidents,
+    live,
+    over_time,
+    overview,
+    policies,
+    proposals,
+    ramps,
+)
 from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.principal import Permission
 
@@ -27,12 +46,31 @@ class Page:
 
 _TENANT: Final = "/tenants/{tenant}"
 _POLICY: Final = "/tenants/{tenant}/policies/{policy}"
+_INCIDENT: Final = "/tenants/{tenant}/incidents/{incident}"
 _PROPOSAL: Final = "/tenants/{tenant}/proposals/{proposal}"
 
 PAGES: Final = (
     Page("GET", "/", overview.show, Permission.READ),
     Page("GET", _TENANT, overview.show_tenant, Permission.READ),
     Page("GET", _POLICY, policies.show, Permission.READ),
+    Page("GET", "/live", live.show, Permission.READ),
+    Page("GET", f"{_TENANT}/live", live.show, Permission.READ),
+    Page("GET", f"{_POLICY}/belief", beliefs.show, Permission.READ),
+    Page("GET", f"{_POLICY}/over-time", over_time.show, Permission.READ),
+    Page("GET", f"{_POLICY}/divergence", divergence.show, Permission.READ),
+    Page("POST", f"{_POLICY}/divergence/run", divergence.run, Permission.GOVERN),
+    Page("GET", f"{_POLICY}/experiments", experiments.show, Permission.READ),
+    Page("GET", f"{_POLICY}/episode", episodes.show, Permission.READ),
+    Page("GET", f"{_TENANT}/decisions", decisions.search, Permission.READ),
+    Page("GET", f"{_TENANT}/decisions/{{decision}}", decisions.show, Permission.READ),
+    Page("GET", f"{_TENANT}/episodes", episodes.search, Permission.READ),
+    Page("GET", f"{_TENANT}/incidents", incidents.show_all, Permission.READ),
+    Page("GET", _INCIDENT, incidents.show, Permission.READ),
+    Page("POST", f"{_INCIDENT}/acknowledge", incidents.acknowledge, Permission.GOVERN),
+    Page("POST", f"{_INCIDENT}/close", incidents.close, Permission.GOVERN),
+    Page("GET", f"{_TENANT}/connect", connect.show, Permission.READ),
+    Page("GET", f"{_TENANT}/feedback", feedback.show, Permission.READ),
+    Page("POST", f"{_TENANT}/feedback", feedback.record, Permission.RECORD),
     Page("POST", f"{_POLICY}/ramp/advance", ramps.advance, Permission.APPROVE),
     Page("POST", f"{_POLICY}/ramp/pause", ramps.pause, Permission.FREEZE),
     Page("POST", f"{_POLICY}/ramp/abort", ramps.abort, Permission.FREEZE),

@@ -26,6 +26,7 @@ class Session:
         roles: as the credential says them; under None what it is in every tenant.
         bearers: the credential for each of `roles`.
         until: end, in seconds since the Unix epoch.
+        streams: pages that are kept up to date just now.
         notes: what to say once on the next page: kind ("done" or "refused") and sentence.
     """
 
@@ -33,6 +34,7 @@ class Session:
     roles: Mapping[TenantId | None, Role]
     bearers: Mapping[TenantId | None, str]
     until: float
+    streams: int = 0
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     @property

@@ -73,6 +73,12 @@ class Visit:
         return str(self.request.path_params[part])
 
     @property
+    def closing(self) -> asyncio.Event:
+        """Set once the console is about to stop."""
+        event: asyncio.Event = self.request.app.state.closing
+        return event
+
+    @property
     def policy(self) -> str:
         """Resource name of the policy that the path names."""
         return f"tenants/{self.tenant}/policies/{self.named('policy')}"
@@ -98,7 +104,7 @@ class Visit:
             "now": self.now,
             "happened": happened,
             "permission": Permission,
-            "notes": self.session.take_notes(),
+            "notes": [] if "x-live" in self.request.headers else self.session.take_notes(),
             "theme": self.request.cookies.get("kedge-theme", ""),
             "request_id": str(uuid.uuid4()),
             "inbox": 0,

@@ -219,6 +219,15 @@ def command(*words: str, because: str = "…") -> str:
     return " ".join(["kedge", *(shlex.quote(word) for word in words), "--because", reason])
 
 
+def quoted(word: str) -> str:
+    """Write a word of a command line.
+
+    >>> quoted("turn-1"), quoted("a b")
+    ('turn-1', "'a b'")
+    """
+    return shlex.quote(word)
+
+
 def facts(text: str) -> Mapping[str, Any] | None:
     """Read an object of JSON; of no text an empty one, None where it is something else.
 

@@ -198,6 +198,9 @@ def history_message(history: History) -> policy_service_pb2.GetHistoryResponse:
             policy_service_pb2.HistoryPoint(start_time=timestamp(start), actions=[_tally(one) for one in tallies])
             for start, tallies in history.points
         ],
+        changes=[
+            policy_service_pb2.Change(change_time=timestamp(time), cause=cause) for time, cause in history.changes
+        ],
     )
 
 

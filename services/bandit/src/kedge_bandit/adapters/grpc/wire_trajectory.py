@@ -83,16 +83,7 @@ def trajectory_of(message: episode_pb2.Trajectory) -> Trajectory:
 def trajectory_message(trajectory: Trajectory) -> episode_pb2.Trajectory:
     """Put a trajectory on the wire."""
     message = episode_pb2.Trajectory(
-        llm_calls=[
-            episode_pb2.LlmCall(
-                model_id=call.model_id,
-                prompt_tokens=call.prompt_tokens,
-                completion_tokens=call.completion_tokens,
-                cost_usd=call.cost_usd,
-                latency_ms=call.latency_ms,
-            )
-            for call in trajectory.llm_calls
-        ],
+        llm_calls=[_llm_call_message(call) for call in trajectory.llm_calls],
         tool_calls=[
             episode_pb2.ToolCall(
                 tool_name=call.tool_name,
@@ -123,6 +114,16 @@ def trajectory_message(trajectory: Trajectory) -> episode_pb2.Trajectory:
     if trajectory.end_time is not None:
         message.end_time.CopyFrom(timestamp(trajectory.end_time))
     return message
+
+
+def _llm_call_message(call: LlmCall) -> episode_pb2.LlmCall:
+    return episode_pb2.LlmCall(
+        model_id=call.model_id,
+        prompt_tokens=call.prompt_tokens,
+        completion_tokens=call.completion_tokens,
+        cost_usd=call.cost_usd,
+        latency_ms=call.latency_ms,
+    )
 
 
 def _number(table: Mapping[_K, _E], value: _E | None) -> Any:

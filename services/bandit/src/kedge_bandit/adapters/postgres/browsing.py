@@ -112,6 +112,18 @@ class PostgresBrowsing:
             for place, action in sorted({*decided, *judged})
         ]
 
+    async def changes(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[tuple[datetime, str]]:
+        """Read when older evidence came to be worth less, and why, the oldest first."""
+        row = learning_tables.known_change.c
+        time = func.min(row.change_time)
+        wanted = (
+            select(time.label("time"), row.cause)
+            .where(row.policy == policy, row.change_time >= start, row.change_time < end)
+            .group_by(row.evidence_sequence, row.cause)
+            .order_by(time)
+        )
+        return [(one.time, one.cause) for one in await self._connection.execute(wanted)]
+
     async def _decided(
         self, policy: PolicyName, start: datetime, end: datetime, width: timedelta
     ) -> dict[tuple[int, str], int]:
