@@ -63,6 +63,10 @@ test: lint types contracts proto-lint envs $(BROWSER_STAMP) model ## everything 
 trust: setup ## the trust tests at full size: kills, faults, fuzzing, walls between tenants; tables go to build/trust (ARGS=path); as root, with libfaketime
 	KEDGE_TEST_FULL=1 $(PY) -m pytest -s $(or $(ARGS),tests/trust)
 
+.PHONY: compat
+compat: setup ## old clients at this server, this client at the old server, on one database: nothing acknowledged is lost (OLD=v0.1.0 NEW=HEAD)
+	$(PY) -m tests.compat $(if $(OLD),--old $(OLD)) $(if $(NEW),--new $(NEW)) $(ARGS)
+
 .PHONY: lint
 lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -142,6 +146,9 @@ SYSTEM_PACKAGES := openjdk-17-jdk-headless maven maven-debian-helper junit5 libm
 	libnetty-tcnative-jni libgeronimo-annotation-1.3-spec-java libperfmark-java libopencensus-java libanimal-sniffer-java
 # The browser tests: Chromium, Node, and npm where no other Node brought it.
 SYSTEM_PACKAGES += chromium nodejs $(if $(shell command -v npm),,npm)
+
+# A real Prometheus and Alertmanager, for the tests of boards and alerts.
+SYSTEM_PACKAGES += prometheus prometheus-alertmanager
 
 .PHONY: test-system-deps
 test-system-deps: ## install the Debian packages that the system tests need (root or sudo)
