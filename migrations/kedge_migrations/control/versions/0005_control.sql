@@ -24,6 +24,7 @@ CREATE TABLE control.divergence_due (
 );
 CREATE INDEX divergence_due_time ON control.divergence_due (due_time);
 GRANT SELECT ON control.divergence_due TO kedge_service, kedge_gate;
+GRANT SELECT ON control.mode_change TO kedge_gate;   -- policy time stops while everything is frozen
 
 CREATE FUNCTION control.divergence_moved() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
