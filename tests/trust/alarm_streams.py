@@ -4,7 +4,7 @@ Nothing is drawn that the alarm itself computes: an episode has a bucket, an act
 quality; a case has an effect that stays, and two fresh answers at each check that asks it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ def rising(lift: float, checks: int) -> Path:
     return lambda check: lift * min(1.0, (check + 1) / checks)
 
 
-def first_alarms(world: World, *, runs: int, checks: int, seed: int) -> NDArray[np.int64]:
+def first_alarms(world: World, *, runs: int, checks: int, seed: Sequence[int]) -> NDArray[np.int64]:
     """Give the check [runs], counted from 1, at which each run alarms; 0 where none does."""
     rng = np.random.default_rng(seed)
     effects = rng.normal(0.0, world.between, (runs, POOL))

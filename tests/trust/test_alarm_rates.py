@@ -17,6 +17,7 @@ from tests.trust.alarm_streams import POOL, World, episodes, first_alarms, onlin
 from tests.trust.written import write_json
 
 RUNS, CHECKS = size.of(120, 2_000), size.of(60, 180)
+AT_ONCE = 40
 GAIN, HACK, LOSS = 0.06, 0.06, -0.04
 SPREADS = ((0.25, 0.1), (0.35, 0.15))
 HONEST = {"null": (0.0, 0.0), "honest gain": (GAIN, GAIN), "half-shown gain": (GAIN, GAIN / 2)}
@@ -49,10 +50,10 @@ def test_honest_half_years_are_left_alone_and_hacks_are_found() -> None:
     for paired, between in SPREADS:
         for seed, (name, (online, on_holdout)) in enumerate(HONEST.items()):
             world = World(online=steady(online), on_holdout=steady(on_holdout), paired=paired, between=between)
-            figures[f"{name}, sd {paired}"] = _rates(first_alarms(world, runs=RUNS, checks=CHECKS, seed=seed))
+            figures[f"{name}, sd {paired}"] = _rates(world, CHECKS, seed)
         for seed, (name, (rise, fall)) in enumerate(HACKS.items(), start=len(HONEST)):
             world = World(online=rise, on_holdout=fall, paired=paired, between=between)
-            figures[f"{name}, sd {paired}"] = _rates(first_alarms(world, runs=RUNS, checks=180, seed=seed))
+            figures[f"{name}, sd {paired}"] = _rates(world, 180, seed)
     write_json("alarm_rates", {"runs": RUNS, "checks": CHECKS, **figures})
     for name, of in figures.items():
         print(f"{name:26} alarms {of['alarms']:.4f}   median check {of['median']:.1f}")
@@ -67,6 +68,9 @@ def test_honest_half_years_are_left_alone_and_hacks_are_found() -> None:
         assert ramp["alarms"] >= 0.99, figures
 
 
-def _rates(found: np.ndarray) -> dict[str, float]:
+def _rates(world: World, checks: int, seed: int) -> dict[str, float]:
+    """Play all runs, so many at once as a processor's cache takes."""
+    parts = [first_alarms(world, runs=AT_ONCE, checks=checks, seed=[seed, part]) for part in range(RUNS // AT_ONCE)]
+    found = np.concatenate(parts)
     hits = found[found > 0]
     return {"alarms": len(hits) / len(found), "median": float(np.median(hits)) if len(hits) else 0.0}
