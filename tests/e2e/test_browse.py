@@ -1,7 +1,9 @@
 """Look through the record over gRPC: pages of decisions and episodes, one episode's timeline, belief and history."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -15,7 +17,7 @@ from kedge.bandit.v1 import (
     policy_service_pb2,
 )
 from tests.fixtures.core_app import POLICY, ask, episode_of, keys, log, refusal, success
-from tests.fixtures.stack import Services, wait_for
+from tests.fixtures.stack import Services, Stack, wait_for
 
 EPISODES = [f"browsed-{number}" for number in range(7)]
 
@@ -168,3 +170,23 @@ def test_the_history_counts_what_was_decided_and_what_became_of_it(services: Ser
     request = policy_service_pb2.GetHistoryRequest(name=POLICY)
     request.start_time.FromDatetime(datetime.now(UTC) + timedelta(days=1))
     assert refusal(lambda: services.policies.GetHistory(request)) == "INVALID_VALUE"
+
+
+def test_the_command_line_looks_through_the_same_record(stack: Stack) -> None:
+    def told(*words: str) -> Any:
+        done = stack.kedge_here(*words, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    place = ("deciding", "support")
+    assert [one["episode_id"] for one in told("decisions", *place, "--limit", "2")] == EPISODES[:-3:-1]
+    assert [one["episode_id"] for one in told("episodes", *place, "--state", "vetoed")] == [EPISODES[-1]]
+    assert len(told("episode", *place, EPISODES[1])["entries"]) == 4
+    assert [one["action_key"] for one in told("belief", *place, "--bucket", "task=math")["actions"]]
+    points = told("history", *place, "--hours", "1", "--points", "4")["points"]
+    assert sum(int(one["decisions"]) for point in points for one in point["actions"]) == len(EPISODES)
+    for words in (("decisions", *place), ("episodes", *place), ("episode", *place, EPISODES[-1]), ("belief", *place)):
+        assert stack.kedge_here(*words).exit_code == 0
+    wrong = stack.kedge_here("episodes", *place, "--state", "happy")
+    assert wrong.exit_code == 2
+    assert "one of PENDING, SETTLED" in wrong.output.replace("\n", " ").replace("│ ", "")
