@@ -6,6 +6,7 @@ Whatever a pass does is committed with the watermark or not at all, so a crash a
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import structlog
 
@@ -37,6 +38,21 @@ from kedge_bandit.domain.reward_spec import SafetySource
 log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
+class Settled:
+    """What a pass settled.
+
+    Attributes:
+        states: newly reached ones by policy.
+        delays: seconds from when an episode was complete, or fell due, until it reached its state.
+        signals: of episodes that have evidence for the first time, by policy.
+    """
+
+    states: Counter[tuple[PolicyName, EpisodeState]] = field(default_factory=Counter)
+    delays: list[float] = field(default_factory=list)
+    signals: Counter[tuple[PolicyName, str]] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
     """What one pass over a tenant did.
@@ -45,9 +61,6 @@ class Passed:
         is_truncated: more rows wait; go on at once.
         is_blocked: rows wait for a transaction that still runs; come back soon.
         lag_seconds: age of the oldest raw row that was taken; None where none was.
-        settled: newly reached states by policy.
-        settle_delays: seconds from when an episode was complete, or fell due, until it reached its state.
-        signals: signals of episodes that have evidence for the first time, by policy.
         revalued: models, judges and successors seen for the first time, by policy.
         counts: counts that changed, as they are now.
         p_values: of the self-checks that were looked at.
@@ -59,9 +72,7 @@ class Passed:
     is_truncated: bool
     is_blocked: bool
     lag_seconds: float | None
-    settled: dict[tuple[PolicyName, EpisodeState], int]
-    settle_delays: Sequence[float]
-    signals: Mapping[tuple[PolicyName, str], int]
+    settled: Settled
     revalued: Mapping[PolicyName, int]
     counts: dict[tuple[PolicyName, str], int]
     allocations: int
@@ -117,9 +128,7 @@ class _Pass:
     learning: Learning
     point: FoldPoint
     folds: dict[PolicyName, PolicyFold] = field(default_factory=dict)
-    settled: dict[tuple[PolicyName, EpisodeState], int] = field(default_factory=dict)
-    settle_delays: list[float] = field(default_factory=list)
-    signals: Counter[tuple[PolicyName, str]] = field(default_factory=Counter)
+    settled: Settled = field(default_factory=Settled)
     published: list[Allocation] = field(default_factory=list)
 
     async def run(self) -> Passed:
@@ -148,15 +157,12 @@ class _Pass:
             fold.write_to(changes)
         taken = len(rows.decisions) + len(rows.events) + len(rows.outcomes)
         counts = {} if taken == 0 and changes.is_empty else await self.learning.save(changes)
-        oldest = rows.oldest_time
         return Passed(
             rows=taken,
             is_truncated=rows.is_truncated or goes_on,
             is_blocked=self.point.is_blocked,
-            lag_seconds=None if oldest is None else (self.point.now - oldest).total_seconds(),
+            lag_seconds=_seconds_since(rows.oldest_time, self.point.now),
             settled=self.settled,
-            settle_delays=self.settle_delays,
-            signals=self.signals,
             revalued=Counter(name for name, _ in {(name, change.cause) for name, change in changes.cell_changes}),
             counts=counts,
             allocations=allocations,
@@ -190,7 +196,7 @@ class _Pass:
             file.evidence_sequence, file.reward_version = entry.sequence, entry.reward_version
             fold.replace(task.previous, entry)
             if task.previous is None:
-                self.signals.update((file.key.policy, signal) for signal in _present(entry))
+                self.settled.signals.update((file.key.policy, signal) for signal in _present(entry))
         if ruling.lacks_safety is not None:
             fold.safety.append(ruling.lacks_safety)
         file.logged = file.dossier.is_logged
@@ -208,8 +214,8 @@ class _Pass:
         if file.logged:
             changes.count(policy, file.state)
         if file.state is not state:
-            self.settled[policy, file.state] = self.settled.get((policy, file.state), 0) + 1
-            self.settle_delays.append((self.point.now - task.trigger_time).total_seconds())
+            self.settled.states[policy, file.state] += 1
+            self.settled.delays.append((self.point.now - task.trigger_time).total_seconds())
         if ruling.late:
             changes.count(policy, "late", ruling.late)
         if ruling.entry is not None:
@@ -252,9 +258,7 @@ def _idle(point: FoldPoint) -> Passed:
         is_truncated=False,
         is_blocked=point.is_blocked,
         lag_seconds=None,
-        settled={},
-        settle_delays=(),
-        signals={},
+        settled=Settled(),
         revalued={},
         counts={},
         allocations=0,
@@ -264,6 +268,10 @@ def _idle(point: FoldPoint) -> Passed:
         closed={},
         audit_sequence=point.audit_sequence,
     )
+
+
+def _seconds_since(then: datetime | None, now: datetime) -> float | None:
+    return None if then is None else (now - then).total_seconds()
 
 
 def _present(entry: EvidenceEntry) -> Iterator[str]:

@@ -45,7 +45,13 @@ class WorkerMetrics:
 
     def __post_init__(self) -> None:
         """Register every series."""
-        registry, tenant = self.registry, ("tenant",)
+        self._register_episodes()
+        self._register_passes()
+        self._register_promotion()
+
+    def _register_episodes(self) -> None:
+        """Register what is counted by episode."""
+        registry = self.registry
         self._settled = Counter(
             "kedge_episodes_settled", "Episodes by the state they reached", (*_POLICY, "state"), registry=registry
         )
@@ -62,6 +68,10 @@ class WorkerMetrics:
         )
         about = "Models, judges and successors seen for the first time"
         self._revalued = Counter("kedge_known_changes", about, _POLICY, registry=registry)
+
+    def _register_passes(self) -> None:
+        """Register what is counted by pass."""
+        registry, tenant = self.registry, ("tenant",)
         self._rows = Counter("kedge_rows_folded", "Raw rows taken by passes", tenant, registry=registry)
         self._lag = Histogram(
             "kedge_belief_lag_seconds", "Age of the oldest row a pass took", buckets=_LAG_BUCKETS, registry=registry
@@ -88,7 +98,6 @@ class WorkerMetrics:
         self._not_anchored = Counter(
             "kedge_audit_anchor_failures", "Times that anchors could not be written", registry=registry
         )
-        self._register_promotion()
 
     def _register_promotion(self) -> None:
         """Register what proposals, ramps and webhooks count."""
@@ -118,12 +127,12 @@ class WorkerMetrics:
         self._refused.labels(tenant).inc(done.failures)
         self._behind.labels(tenant).set(done.is_truncated)
         self._audit.labels(tenant).set(done.audit_sequence)
-        for (policy, state), number in done.settled.items():
+        for (policy, state), number in done.settled.states.items():
             if state is not EpisodeState.PENDING:
                 self._settled.labels(tenant, policy, state).inc(number)
-        for delay in done.settle_delays:
+        for delay in done.settled.delays:
             self._delay.observe(max(0.0, delay))
-        for (policy, signal), number in done.signals.items():
+        for (policy, signal), number in done.settled.signals.items():
             self._signals.labels(tenant, policy, signal).inc(number)
         for policy, number in done.revalued.items():
             self._revalued.labels(tenant, policy).inc(number)
