@@ -199,7 +199,8 @@ class OutageTest {
     /** Learning goes on after the outage, and the belief is what a rebuild from the log gives. */
     private void learned(long up) {
         long decided = ended.stream().filter(Ended::isDecided).count();
-        assertTrue(ended.stream().anyMatch(turn -> turn.isDecided && turn.began > up), "the server decides again");
+        long again = ended.stream().filter(turn -> turn.isDecided && turn.began > up).count();
+        assertTrue(again > 0, "the server decides again");
         Sidecar.waitFor("the episodes to settle", () -> {
             var status = JsonParser.parseString(Sidecar.say("status/learning")).getAsJsonObject();
             var settled = status.getAsJsonObject("episodeCounts").get("SETTLED");
@@ -207,6 +208,12 @@ class OutageTest {
         });
         var rebuilt = JsonParser.parseString(Sidecar.say("rebuild/learning")).getAsJsonObject();
         assertTrue(rebuilt.get("agrees").getAsBoolean(), rebuilt::toString);
+        Sidecar.measured("learned", Map.of(
+                "decided", decided,
+                "decided_after_the_outage", again,
+                "evidence_rows", rebuilt.get("evidence_rows").getAsLong(),
+                "cells", rebuilt.get("cells").getAsLong(),
+                "max_error", rebuilt.get("max_error").getAsDouble()));
     }
 
     private static void sleep(long milliseconds) {
