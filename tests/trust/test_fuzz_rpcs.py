@@ -37,8 +37,6 @@ STEADY = "steady"
 FUZZED = "fuzzed"
 FAULTS = ("INTERNAL", "UNKNOWN", "UNAVAILABLE", "DATA_LOSS", "DEADLINE_EXCEEDED")
 SERVED = [rpc for service in SERVICES if service.name != "AnswerService" for rpc in service.methods]
-LATER = {"ProposalService", "ExperimentService"}
-"""Services that answer UNIMPLEMENTED before they look; a few messages show that."""
 MOST_GROWTH_MIB = 512
 STREAMED = 30
 WATCHED_SECONDS = 0.3
@@ -211,8 +209,7 @@ def resident_mib(pid: int) -> float:
 async def fuzz(stack: Stack, keys: dict[str, str], messages: Messages) -> tuple[Answers, SteadyClient]:
     """Run the fuzzer's callers, and the steady client beside them until they end."""
     answers, turns = Answers(), itertools.count()
-    rpcs = [rpc for rpc in SERVED if rpc.containing_service.name not in LATER] * 4
-    rpcs += [rpc for rpc in SERVED if rpc.containing_service.name in LATER]
+    rpcs = [*SERVED]
     messages.random.shuffle(rpcs)
     async with (
         grpc.aio.insecure_channel(stack.address) as channel,

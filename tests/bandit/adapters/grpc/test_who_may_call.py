@@ -1,20 +1,45 @@
 """Who may call what, how tenants come in, and what the services of later issues answer."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import grpc
+from grpc import aio
 from sqlalchemy import text
 
 from kedge.bandit.v1 import (
     experiment_service_pb2,
+    experiment_service_pb2_grpc,
     policy_service_pb2,
     tenant_service_pb2,
 )
+from kedge_bandit.adapters.grpc.credentials import Keyring
+from kedge_bandit.adapters.grpc.unimplemented import completing
+from kedge_bandit.entrypoints.server import handler_of
 from tests.fixtures.administered import Administered, refusal, with_policy
+
+_LATER = experiment_service_pb2.DESCRIPTOR.services_by_name["ExperimentService"]
+
+
+@completing(_LATER)
+@dataclass(frozen=True)
+class Later:
+    """A servicer without any RPC of its own."""
+
+    keyring: Keyring
 
 
 async def test_an_rpc_whose_turn_comes_later_says_so(administered: Administered) -> None:
-    it = administered
-    get = experiment_service_pb2.GetExperimentRequest()
-    answer = await refusal(it.experiments.GetExperiment(get, metadata=it.operator))
+    server = aio.server()
+    handlers: list[grpc.GenericRpcHandler] = [handler_of(_LATER, Later(administered.keyring))]
+    server.add_generic_rpc_handlers(tuple(handlers))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        later: Any = experiment_service_pb2_grpc.ExperimentServiceStub(channel)
+        get = experiment_service_pb2.GetExperimentRequest()
+        answer = await refusal(later.GetExperiment(get, metadata=administered.operator))
+    await server.stop(None)
     assert answer == (grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED")
 
 

@@ -158,7 +158,7 @@ def report(
     findings: tuple[MetricFinding, ...] = ()
     if not ratio.is_off and measured.crossed <= MOST_CROSSED * n:
         levels = [(metric, ALPHA / len(primary)) for metric in primary] + [(metric, ALPHA) for metric in guardrails]
-        findings = tuple(_finding(measured, metric, alpha, is_primary=metric in primary) for metric, alpha in levels)
+        findings = tuple(finding_of(measured, metric, alpha, is_primary=metric in primary) for metric, alpha in levels)
         holdout = holdout_finding(measured.checks)
         decision = _decide(findings, holdout)
     return ExperimentReport(
@@ -188,7 +188,8 @@ def holdout_finding(checks: tuple[Lift, ...]) -> HoldoutFinding | None:
     return HoldoutFinding(checks=len(checks), mean=mean, error=error, lower=mean - reach, upper=mean + reach)
 
 
-def _finding(measured: Measured, metric: ExperimentMetric, alpha: float, *, is_primary: bool) -> MetricFinding:
+def finding_of(measured: Measured, metric: ExperimentMetric, alpha: float, *, is_primary: bool) -> MetricFinding:
+    """Say what is known of one metric, at the level alpha."""
     found = lift(measured.values[metric], measured.assigned, alpha, is_amount=metric in _AMOUNTS)
     between, share = Range(found.difference, found.lower, found.upper), measured.served_share
     return MetricFinding(

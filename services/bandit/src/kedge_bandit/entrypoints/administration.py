@@ -51,6 +51,7 @@ from kedge_bandit.application.ramps import MoveRamp, ReadRamps
 from kedge_bandit.application.read_audit import ListAudit, VerifyAudit, WatchAudit
 from kedge_bandit.application.read_belief import ReadBelief
 from kedge_bandit.application.read_divergence import AskCheck, ReadDivergence
+from kedge_bandit.application.read_kpis import ReadKpis
 from kedge_bandit.application.read_modes import Levels
 from kedge_bandit.application.read_proposals import NotNow, ReadProposals, RecordPreference
 from kedge_bandit.application.rebuild import Rebuild
@@ -91,7 +92,7 @@ def administration(
     hooks = SetUpWebhooks(ledgers, clock, allowed, secrets.token_bytes)
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
-    experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock))
+    experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock), ReadKpis(ledgers, clock))
     governance = _governance(engine, ledgers, keyring, clock, levels)
     return (
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),

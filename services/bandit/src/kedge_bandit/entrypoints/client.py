@@ -12,6 +12,7 @@ import grpc
 from kedge.bandit.v1 import (
     decision_service_pb2_grpc,
     episode_service_pb2_grpc,
+    experiment_service_pb2_grpc,
     governance_service_pb2_grpc,
     holdout_service_pb2_grpc,
     policy_service_pb2_grpc,
@@ -102,6 +103,7 @@ class Client:
     governance: Any
     tenants: Any
     ramps: Any
+    experiments: Any
     webhooks: Any
     proposals: Any
     holdout: Any
@@ -141,6 +143,7 @@ def connected(settings: ClientSettings | None = None) -> Iterator[Client]:
             governance=governance_service_pb2_grpc.GovernanceServiceStub(channel),
             tenants=tenant_service_pb2_grpc.TenantServiceStub(channel),
             ramps=ramp_service_pb2_grpc.RampServiceStub(channel),
+            experiments=experiment_service_pb2_grpc.ExperimentServiceStub(channel),
             webhooks=webhook_service_pb2_grpc.WebhookServiceStub(channel),
             proposals=proposal_service_pb2_grpc.ProposalServiceStub(channel),
             holdout=holdout_service_pb2_grpc.HoldoutServiceStub(channel),

@@ -7,10 +7,16 @@ from kedge.bandit.v1 import experiment_service_pb2_grpc
 from kedge_bandit.adapters.grpc.credentials import Keyring
 from kedge_bandit.adapters.grpc.permissions import permissions_of
 from kedge_bandit.adapters.grpc.status import Context, answering
-from kedge_bandit.adapters.grpc.unimplemented import completing
-from kedge_bandit.adapters.grpc.wire_experiment import SIDE, draft_of, experiment_message, reported_message
+from kedge_bandit.adapters.grpc.wire_experiment import (
+    SIDE,
+    draft_of,
+    experiment_message,
+    kpis_message,
+    reported_message,
+)
 from kedge_bandit.adapters.grpc.wire_governance import order_of
 from kedge_bandit.application.experiments import Experimenting
+from kedge_bandit.application.read_kpis import ReadKpis
 from kedge_bandit.domain.errors import InvalidName
 from kedge_bandit.domain.experiment import parse_experiment
 from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy, parse_tenant
@@ -18,13 +24,13 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy, 
 _ALLOWED = permissions_of("ExperimentService")
 
 
-@completing(pb.DESCRIPTOR.services_by_name["ExperimentService"])
 @dataclass(frozen=True, slots=True)
 class ExperimentServicer(experiment_service_pb2_grpc.ExperimentServiceServicer):
     """Fix experiments, show them, and end them."""
 
     keyring: Keyring
     experiments: Experimenting
+    kpis: ReadKpis
 
     @answering
     async def CreateExperiment(
@@ -69,6 +75,13 @@ class ExperimentServicer(experiment_service_pb2_grpc.ExperimentServiceServicer):
         self.keyring.require(context, _ALLOWED["GetAssignment"], tenant)
         side = await self.experiments.assignment(tenant, experiment_id, request.unit_id)
         return pb.GetAssignmentResponse(side=SIDE[side])
+
+    @answering
+    async def GetPolicyKpis(self, request: pb.GetPolicyKpisRequest, context: Context) -> pb.GetPolicyKpisResponse:
+        """Say how a policy does."""
+        tenant, name = parse_policy(request.name)
+        self.keyring.require(context, _ALLOWED["GetPolicyKpis"], tenant)
+        return kpis_message(await self.kpis(tenant, name, days=request.days))
 
 
 def _policy_of(tenant: TenantId, name: str) -> PolicyName | None:

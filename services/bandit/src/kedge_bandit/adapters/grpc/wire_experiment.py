@@ -6,8 +6,10 @@ from math import isfinite
 from typing import Final
 
 from kedge.bandit.v1 import experiment_pb2 as pb
+from kedge.bandit.v1 import experiment_service_pb2 as service
 from kedge_bandit.adapters.grpc.wire import moment, timestamp
 from kedge_bandit.application.experiments import Reported
+from kedge_bandit.application.read_kpis import Kpis
 from kedge_bandit.domain.errors import InvalidName, InvalidValue
 from kedge_bandit.domain.experiment import (
     Experiment,
@@ -25,6 +27,7 @@ from kedge_bandit.domain.experiment_report import (
     Range,
 )
 from kedge_bandit.domain.identifiers import TenantId, parse_policy
+from kedge_bandit.domain.win_rate import WinRate
 
 USUAL_DAYS: Final = 14
 
@@ -154,3 +157,36 @@ def _holdout_message(found: HoldoutFinding) -> pb.ExperimentHoldout:
     return pb.ExperimentHoldout(
         checks=found.checks, lift=found.mean, standard_error=found.error, lower=found.lower, upper=found.upper
     )
+
+
+def kpis_message(kpis: Kpis) -> service.GetPolicyKpisResponse:
+    """Write the figures of a policy."""
+    message = service.GetPolicyKpisResponse(
+        episodes=kpis.episodes,
+        reward_lift=metric_message(kpis.reward),
+        latency_lift=metric_message(kpis.latency),
+        veto_rate=metric_message(kpis.veto_rate),
+        pareto=[
+            pb.ParetoPoint(
+                action_key=point.action,
+                episodes=point.episodes,
+                quality=point.quality,
+                cost_usd=point.cost_usd,
+                is_on_front=point.is_on_front,
+            )
+            for point in kpis.pareto
+        ],
+        regret=None if kpis.regret is None else range_message(kpis.regret),
+        coverage=[pb.SignalCoverage(signal=name, share=share) for name, share in kpis.coverage.items()],
+        non_baseline_share=kpis.non_baseline_share,
+        effective_episodes=kpis.effective_episodes or 0.0,
+        half_life_seconds=kpis.half_life_seconds,
+        advice=kpis.advice,
+    )
+    if kpis.people.pairs:
+        message.win_rate.CopyFrom(_win_rate_message(kpis.people))
+    return message
+
+
+def _win_rate_message(found: WinRate) -> pb.WinRate:
+    return pb.WinRate(pairs=found.pairs, ties=found.ties, value=found.value, lower=found.lower, upper=found.upper)
