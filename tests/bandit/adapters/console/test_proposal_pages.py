@@ -141,6 +141,7 @@ async def page(
             "ListTenants": tenant_service_pb2.ListTenantsResponse(),
             "GetPolicyStatus": status(learned),
             "GetRamp": ramp(cost),
+            "ListDivergenceChecks": governance_service_pb2.ListDivergenceChecksResponse(),
             "GetHoldout": holdout,
             "GetAnswerer": holdout_pb.GetAnswererResponse(),
             **(more or {}),

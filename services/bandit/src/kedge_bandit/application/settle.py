@@ -189,7 +189,7 @@ def _draft(task: Task, chosen: Chosen, settlement: Settled | Cancelled, fold: Po
         if reason is None and weight == 0:
             reason = verdict.weight_reason.value if isinstance(verdict, Reward) else "UNSCORED"
         counts = not lacks_safety_verdict(verdict.signals, spec.reward)
-        note = _note(verdict, dossier.trajectory)
+        note = note_of(verdict, dossier.trajectory)
     return EvidenceEntry(
         sequence=0,
         settle_time=settlement.settle_time if isinstance(settlement, Settled) else task.trigger_time,
@@ -211,7 +211,7 @@ def _draft(task: Task, chosen: Chosen, settlement: Settled | Cancelled, fold: Po
     )
 
 
-def _note(verdict: Verdict, trajectory: Trajectory | None) -> VerdictNote:
+def note_of(verdict: Verdict, trajectory: Trajectory | None) -> VerdictNote:
     """Keep what the verdict rests on, and how long the answer was, which earns nothing but is watched."""
     signals = verdict.signals
     measured = {

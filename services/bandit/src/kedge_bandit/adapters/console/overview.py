@@ -1,14 +1,14 @@
 """The first page: tenants and policies, whether anything is held back and why, one freeze button each."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
+from kedge_bandit.adapters.console import divergence, reading, wording
 from kedge_bandit.adapters.console import proposals_read as proposals
-from kedge_bandit.adapters.console import reading, wording
 from kedge_bandit.adapters.console.standing import Standing
 from kedge_bandit.adapters.console.visit import Visit
 from kedge_bandit.domain.identifiers import TenantId
@@ -20,6 +20,7 @@ class TenantView:
 
     Attributes:
         waiting: proposals that wait for somebody's approval.
+        watched: what the newest divergence check of each policy says, by its name; None where the server keeps none.
         stopper: actor who stopped the tenant; empty where nobody did, or it is not known.
     """
 
@@ -28,6 +29,7 @@ class TenantView:
     standings: list[Standing]
     waiting: Sequence[Any]
     incidents: list[Any]
+    watched: Mapping[str, Any]
     stopper: str = ""
 
     @property
@@ -69,6 +71,8 @@ async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
         proposals.list_of(visit, tenant, proposals.WAITING),
         reading.incidents_of(visit, tenant),
     )
+    names = list(dict.fromkeys(standing.name for standing in standings))
+    checks = await reading.together(divergence.newest(visit, name, size=1, tenant=tenant) for name in names)
     stopped = wording.mode(modes.mode) in ("FROZEN", "BYPASS")
     event = await reading.last_change(visit, tenant, f"tenants/{tenant}") if stopped else None
     return TenantView(
@@ -77,6 +81,7 @@ async def view_of(visit: Visit, tenant: TenantId) -> TenantView:
         standings=standings,
         waiting=waiting.found,
         incidents=incidents,
+        watched=dict(zip(names, checks, strict=True)),
         stopper=event.actor if event is not None else "",
     )
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from kedge.bandit.v1 import policy_pb2, proposal_pb2
+from kedge_bandit.adapters.console import divergence, ramps, reading, wording
 from kedge_bandit.adapters.console import proposals_read as proposals
-from kedge_bandit.adapters.console import ramps, reading, wording
 from kedge_bandit.adapters.console.charts import Interval
 from kedge_bandit.adapters.console.standing import FEWEST
 from kedge_bandit.adapters.console.visit import Visit
@@ -81,10 +81,11 @@ async def show(visit: Visit) -> Response:
     """Show one policy."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
     name = visit.policy
-    standing, events, served = await asyncio.gather(
+    standing, events, served, watched = await asyncio.gather(
         reading.standing_of(visit, visit.tenant, name, cells=True, metrics=True),
         reading.newest_events(visit, visit.tenant),
         proposals.list_of(visit, visit.tenant, proposals.SERVED, policy=name, most=_EVENTS_SHOWN),
+        divergence.newest(visit, name, size=1),
     )
     return visit.show(
         "one_policy.html",
@@ -99,4 +100,5 @@ async def show(visit: Visit) -> Response:
         events=[event for event in events.events if event.subject.startswith(name)][:_EVENTS_SHOWN],
         served=served.found,
         on_holdout=holdout_lift(served.found),
+        watched=watched,
     )

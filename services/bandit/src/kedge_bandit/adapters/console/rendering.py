@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from kedge_bandit.adapters.console import charts, curves, diff, promotion, wording
+from kedge_bandit.adapters.console import charts, checks, curves, diff, promotion, wording
 from kedge_bandit.adapters.console.inert import inert
 
 _HERE: Final = Path(__file__).parent
@@ -60,6 +60,7 @@ def make_rendering() -> Rendering:
     environment.globals["asset"] = lambda name: f"/static/{name}?v={assets[name].mark}"
     environment.globals["chart"] = charts
     environment.globals["curve"] = curves
+    environment.globals["last_lifts"] = checks.last_lifts
     environment.globals["words"] = wording
     environment.globals["diff"] = diff
     environment.globals["promotion"] = promotion
