@@ -45,6 +45,7 @@ BENCHES: dict[str, Bench] = {
     "drift": drift,
     "peers": _with_peers("peers"),
     "pairs": _with_peers("pairs"),
+    "exports": _with_peers("exports"),
     "routing": routing,
     "reward_masks": reward_masks,
     "decide": decide,
