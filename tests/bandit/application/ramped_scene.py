@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 
 from kedge_bandit.domain.outcome import SignalKind
 from kedge_bandit.domain.policy import Exploration, PolicySpec
-from tests.bandit.application.scene import CLEAN, LEAKED, SPEC, Row, Scene
+from tests.bandit.application.scene import CLEAN, LEAKED, SPEC, SUPPORT, Row, Scene
 
 FLOORED: PolicySpec = replace(SPEC, exploration=Exploration(floor=0.8, uniform_slice=0.2, budget_off=True))
 BASELINE = "small"
@@ -31,6 +32,7 @@ async def play_turns(
         success, cost_usd: chance of a success and what a turn costs, by arm; no costs: none is told.
         drawn_by: what the arms are really drawn by, where it is not what is published.
     """
+    await watch(scene)
     generator = np.random.default_rng(turns)
     version, vector = newest_allocation(scene)
     names = list(vector)
@@ -53,6 +55,12 @@ async def play_turns(
                 rows.append(scene.outcome(episode, cost, signal=SignalKind.COST))
         scene.write(*rows)
         await scene.learn()
+
+
+async def watch(scene: Scene) -> None:
+    """Have the policy's divergence checked, as from the moment on that somebody answers its holdout."""
+    async with scene.ledgers.open(scene.tenant) as ledger:
+        await ledger.divergence.begin(SUPPORT, datetime.now(UTC))
 
 
 def newest_allocation(scene: Scene) -> tuple[int, dict[str, float]]:

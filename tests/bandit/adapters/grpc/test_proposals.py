@@ -6,7 +6,9 @@ import pytest
 from kedge.bandit.v1 import proposal_pb2
 from kedge.bandit.v1 import proposal_service_pb2 as pb
 from kedge_bandit.adapters.postgres.ledger import PostgresLedgers
+from kedge_bandit.domain.identifiers import PolicyName
 from tests.fixtures.administered import Administered, refusal
+from tests.fixtures.ledgers import START
 from tests.fixtures.proposing import Cast, a_pass, cast, inconclusive, prompt
 
 State = proposal_pb2.Proposal.State
@@ -175,8 +177,19 @@ async def test_programs_comment_and_preferences_count_once(play: Cast) -> None:
     assert (await refusal(play.it.proposals.RecordPreference(prefer, metadata=play.bob)))[1] == "IDEMPOTENCY_CONFLICT"
 
 
+async def test_no_floor_leaves_its_first_stage_where_nobody_would_see_a_deception(play: Cast) -> None:
+    wish = proposal_pb2.Proposal(kind=proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE)
+    wish.floor_stage.exploitation_floor = 0.4
+    over = await play.approve(await play.propose(wish))
+    assert over.state == State.STATE_VOIDED
+    assert "a holdout with somebody who answers it" in over.state_because
+    assert (await play.served()).exploration.exploitation_floor == 0.8
+
+
 @pytest.mark.parametrize("kind", ["config", "floor"])
 async def test_what_changes_no_arm_needs_no_query_but_a_second_person(play: Cast, kind: str) -> None:
+    async with play.ledgers.open(play.tenant_id) as ledger:
+        await ledger.divergence.begin(PolicyName("support"), START)
     wish = proposal_pb2.Proposal(kind=proposal_pb2.PROPOSAL_KIND_FLOOR_STAGE)
     wish.floor_stage.exploitation_floor = 0.4
     if kind == "config":

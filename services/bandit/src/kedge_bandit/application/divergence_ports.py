@@ -33,8 +33,8 @@ class Divergences(Protocol):
     async def release(self, policy: PolicyName, due: datetime, *, sees: bool) -> None:
         """End one's claim; a check that succeeded also ends blindness."""
 
-    async def be_blind(self, policy: PolicyName, blind: int) -> None:
-        """Say how far blindness went."""
+    async def be_blind(self, policy: PolicyName, blind: int) -> bool:
+        """Say how far blindness went; False where that is known already."""
 
     async def newest(self, policy: PolicyName, *, succeeded: bool = False) -> DivergenceCheck | None:
         """Read the newest check, or the newest that succeeded."""

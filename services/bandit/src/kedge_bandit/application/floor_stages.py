@@ -8,7 +8,7 @@ from kedge_bandit.domain.change import Change
 from kedge_bandit.domain.errors import IllegalTransition
 from kedge_bandit.domain.lifecycle import stage
 from kedge_bandit.domain.policy import Policy
-from kedge_bandit.domain.ramp import Ramp, RampKind, begin_cap, begin_floor
+from kedge_bandit.domain.ramp import UNWATCHED, Ramp, RampKind, begin_cap, begin_floor
 from kedge_bandit.domain.ramp_step import approve_floor, check_floor, moved_by_hand, reverted
 
 _SAME = 1e-9
@@ -57,9 +57,11 @@ async def take_floor_stage(
         proposal: resource name of the proposal, for the stage.
 
     Raises:
-        IllegalTransition: the floor is no stage after the one in force.
+        IllegalTransition: the floor is no stage after the one in force, or the policy is not watched.
         ExplorationRefused: a cap is under the slice's own share there.
     """
+    if await ledger.divergence.watch(policy.name) is None:
+        raise IllegalTransition(f"no floor leaves its first stage without {UNWATCHED}")
     begun, *_ = await ramps_of(ledger, policy)
     ramp, event = approve_floor(begun, floor, proposal, change)
     policy, staged = stage(policy, change, floor=floor, uniform_slice=uniform_slice)

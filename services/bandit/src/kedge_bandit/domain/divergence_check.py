@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kedge_bandit.domain.divergence import Lift, Reading, lift_between
-from kedge_bandit.domain.divergence_spec import DivergenceSpec
+from kedge_bandit.domain.divergence_spec import BLIND_AFTER, OBSERVE_AFTER, DivergenceSpec
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.ramp_metrics import Moments
 
@@ -114,6 +114,16 @@ def is_due(spec: DivergenceSpec, watch: Watch, elapsed: float, online: OnlineSid
     """
     enough = min(online.learned_episodes, online.baseline_episodes) >= spec.episodes
     return bool(watch.asked_by) or elapsed >= spec.interval.total_seconds() or enough
+
+
+def blindness(spec: DivergenceSpec, elapsed: float) -> int:
+    """Say how blind a policy is: 1 after two intervals of policy time without a check that succeeded, 2 after four.
+
+    >>> [blindness(DivergenceSpec(), days * 86_400.0) for days in (1.9, 2, 4)]
+    [0, 1, 2]
+    """
+    intervals = elapsed / spec.interval.total_seconds()
+    return (intervals >= BLIND_AFTER) + (intervals >= OBSERVE_AFTER)
 
 
 def told(check: DivergenceCheck, reading: Reading) -> str:

@@ -25,6 +25,7 @@ VETO_DOUBT: Final = 0.1
 """P(veto rate of the learned side > cap) from which on no stage is given."""
 LEAST_RATIO_P: Final = 1e-3
 SILENCE: Final = timedelta(days=1)
+UNWATCHED: Final = "a holdout with somebody who answers it, so that a deception would be seen"
 
 
 class RampKind(StrEnum):
@@ -112,6 +113,7 @@ class Looked:
         last_settled: when an episode of the policy settled last.
         incidents: names of its open incidents.
         is_applied: it serves what it learned.
+        is_watched: divergence checks are made, so that a deception would be seen.
     """
 
     now: datetime
@@ -123,6 +125,7 @@ class Looked:
     last_settled: datetime | None = None
     incidents: tuple[str, ...] = ()
     is_applied: bool = True
+    is_watched: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,8 @@ def _waits_for(ramp: Ramp, looked: Looked) -> tuple[str, ...]:
     if after is None:
         return ()
     found: list[str] = []
+    if ramp.kind is RampKind.FLOOR and not looked.is_watched:
+        found.append(f"{UNWATCHED}: import cases, and name who answers them")
     if after.origin is Origin.AUTOMATIC:
         found += _too_few(looked.settled, LEAST_SETTLED, "settled episodes")
         found += _too_few(looked.learned, LEAST_LEARNED, "settled episodes on the learned side")

@@ -146,6 +146,26 @@ def reverted(ramp: Ramp, value: float, at: datetime) -> Ramp:
     return replace(moved, stages=kept, reached=moved.at, why=f"the proposal below {value:g} was reverted")
 
 
+def back_to_first(ramp: Ramp, change: Change) -> Move:
+    """Take a floor back to its first stage because nobody can see what lies below: only an approval leads on.
+
+    Raises:
+        IllegalTransition: it is there already.
+    """
+    if ramp.at == 0:
+        raise IllegalTransition("the ramp is at its first stage")
+    moved = replace(
+        ramp,
+        stages=ramp.stages[:1],
+        at=0,
+        reached=0,
+        since=change.at,
+        state=RampState.ROLLED_BACK,
+        why=change.because,
+    )
+    return moved, moved_event(moved, change, "ramp.rolled_back", {"before": ramp.stage.value})
+
+
 def approve_floor(ramp: Ramp, floor: float, proposal: str, change: Change) -> Move:
     """Take the floor to a stage that a second person approved; a breach there goes back to the one before.
 

@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from kedge_bandit.application.step_ramps import StepRamps
+from kedge_bandit.application.watch_blind import WatchBlind
 from kedge_bandit.application.watch_detectors import WatchDetectors
 from kedge_bandit.domain.errors import KedgeError, TenantDenied
 from kedge_bandit.domain.identifiers import TenantId
@@ -29,6 +30,7 @@ class Ramping:
     """
 
     watch: WatchDetectors
+    blind: WatchBlind
     step: StepRamps
     tenants: Callable[[], Awaitable[Iterable[TenantId]]]
     metrics: WorkerMetrics
@@ -50,6 +52,7 @@ class Ramping:
         """Take the looks and the steps of one tenant."""
         try:
             await self.watch(tenant)
+            await self.blind(tenant)
             done = await self.step(tenant)
         except TenantDenied:
             return  # it was erased meanwhile

@@ -14,6 +14,7 @@ from kedge_bandit.adapters.webhook_post import new_client
 from kedge_bandit.application.attend_proposals import AttendProposals
 from kedge_bandit.application.learn import Learn
 from kedge_bandit.application.step_ramps import StepRamps
+from kedge_bandit.application.watch_blind import WatchBlind
 from kedge_bandit.application.watch_detectors import WatchDetectors
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.entrypoints.anchoring import Anchoring
@@ -47,16 +48,12 @@ def build_worker(settings: Settings, url: str) -> Worker:
     """Build what a worker process runs; it opens its first connection when it runs."""
     engine = engine_of(url, size=2)
     ledgers = PostgresLedgers(engine)
-
-    async def tenants() -> list[TenantId]:
-        async with engine.connect() as connection:
-            row = tables.control_tenant.c
-            return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]
-
+    tenants = partial(_tenants, engine)
     metrics = WorkerMetrics()
     flags = flag_watch(settings, metrics.registry)
+    override = overrides(settings, flags)
     passes = WorkerLedgers(engine.execution_options(isolation_level="AUTOCOMMIT"))
-    learn = Learn(ledgers=passes, batch=settings.worker_batch, override=overrides(settings, flags))
+    learn = Learn(ledgers=passes, batch=settings.worker_batch, override=override)
     rounds = Rounds(
         learn=learn,
         tenants=tenants,
@@ -66,16 +63,16 @@ def build_worker(settings: Settings, url: str) -> Worker:
         retain=partial(let_all_months_go, engine),
     )
     anchoring = Anchoring(
-        ledgers=ledgers,
-        folder=settings.data_dir,
+        ledgers=ledgers, folder=settings.data_dir, tenants=tenants, connect=connector(url), metrics=metrics
+    )
+    ramping = Ramping(
+        watch=WatchDetectors(ledgers, LocalClock(), override),
+        blind=WatchBlind(ledgers, LocalClock()),
+        step=StepRamps(ledgers, override),
         tenants=tenants,
-        connect=connector(url),
         metrics=metrics,
     )
-    step, attend = StepRamps(ledgers, overrides(settings, flags)), AttendProposals(ledgers, LocalClock())
-    watch = WatchDetectors(ledgers, LocalClock(), overrides(settings, flags))
-    ramping = Ramping(watch=watch, step=step, tenants=tenants, metrics=metrics)
-    attending = Attending(engine=engine, attend=attend, metrics=metrics)
+    attending = Attending(engine=engine, attend=AttendProposals(ledgers, LocalClock()), metrics=metrics)
     telling = Telling(
         engine=engine_of(url, size=2),
         client=new_client(),
@@ -85,3 +82,10 @@ def build_worker(settings: Settings, url: str) -> Worker:
         told=metrics.told,
     )
     return Worker(engine, passes, rounds, flags, anchoring, ramping, attending, telling)
+
+
+async def _tenants(engine: AsyncEngine) -> list[TenantId]:
+    """Read every tenant's name."""
+    async with engine.connect() as connection:
+        row = tables.control_tenant.c
+        return [TenantId(name) for name in (await connection.execute(select(row.name))).scalars()]

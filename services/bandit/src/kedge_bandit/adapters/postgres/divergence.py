@@ -65,9 +65,11 @@ class PostgresDivergences:
         values = {"lease_until": None, "due_time": func.least(_W.due_time, due)} | ({"blind": 0} if sees else {})
         await self._changed(policy, **values)
 
-    async def be_blind(self, policy: PolicyName, blind: int) -> None:
-        """Say how far blindness went."""
-        await self._changed(policy, blind=blind)
+    async def be_blind(self, policy: PolicyName, blind: int) -> bool:
+        """Say how far blindness went; False where that is known already."""
+        fresh = and_(_W.policy == policy, _W.blind < blind)
+        said = update(tables.divergence_watch).where(fresh).values(blind=blind).returning(_W.policy)
+        return (await self._connection.execute(said)).one_or_none() is not None
 
     async def newest(self, policy: PolicyName, *, succeeded: bool = False) -> DivergenceCheck | None:
         """Read the newest check, or the newest that succeeded."""

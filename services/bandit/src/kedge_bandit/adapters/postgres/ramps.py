@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kedge_bandit.adapters.postgres import learning_tables, tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
+from kedge_bandit.adapters.postgres.divergence import PostgresDivergences
 from kedge_bandit.adapters.postgres.learned_state import finding_of
 from kedge_bandit.adapters.postgres.ramp_reads import COMPARED, LAST_SETTLED, QUANTITIES, SUMS
 from kedge_bandit.domain.audit import AuditEvent
@@ -76,6 +77,7 @@ class PostgresRamps:
             last_settled=last.scalar_one(),
             incidents=await self._open_incidents(policy.name),
             is_applied=is_applied,
+            is_watched=await PostgresDivergences(self._connection).watch(policy.name) is not None,
         )
 
     async def decisions_per_day(self, policy: PolicyName) -> float:
