@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kedge_bandit.entrypoints.scenarios.marks import Figures, Mark, Scenario
+from kedge_bandit.entrypoints.scenarios.marks import REGRET, WHOLE_REGRET, Figures, Mark, Scenario
 from kedge_bandit.entrypoints.scenarios.play import Played, ServicePlayer, play
 from kedge_bandit.entrypoints.scenarios.served import FOREVER, spec_of
 from kedge_bandit.entrypoints.scenarios.stream import Stream, drawn, steady
@@ -48,7 +48,7 @@ def cold_world(seed: int) -> Stream:
 
 def _stationary(seed: int) -> Figures:
     played = play(stationary_world(seed), ServicePlayer(f"stationary-{seed}", {ARMS: spec_of(ARMS)}))
-    return {"regret": played.regret, "late share": played.late_share}
+    return {"regret": played.regret, "whole regret": played.whole_regret, "late share": played.late_share}
 
 
 def _drifting(stream: Stream, name: str) -> Figures:
@@ -57,8 +57,10 @@ def _drifting(stream: Stream, name: str) -> Figures:
     without = play(stream, ServicePlayer(name, {ARMS: spec_of(ARMS, half_life=FOREVER)}))
     return {
         "regret": played.regret,
+        "whole regret": played.whole_regret,
         "late share": played.late_share,
         "undiscounted regret": without.regret,
+        "undiscounted whole regret": without.whole_regret,
         "undiscounted late share": without.late_share,
     }
 
@@ -74,7 +76,11 @@ def _slow(seed: int) -> Figures:
 def _cold(seed: int) -> Figures:
     specs = {arms: spec_of(arms) for arms in (ARMS, ARMS + 1)}
     played = play(cold_world(seed), ServicePlayer(f"cold-{seed}", specs))
-    return {"regret": played.regret, "turns until it leads": float(turns_until_it_leads(played))}
+    return {
+        "regret": played.regret,
+        "whole regret": played.whole_regret,
+        "turns until it leads": float(turns_until_it_leads(played)),
+    }
 
 
 def turns_until_it_leads(played: Played) -> int:
@@ -92,7 +98,8 @@ CHANGING = (
         measure=_stationary,
         marks=(
             Mark(name="late share of the best", of="late share", at_least=0.9),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
     Scenario(
@@ -102,7 +109,14 @@ CHANGING = (
         measure=_abrupt,
         marks=(
             Mark(name="regret / undiscounted", of="regret", over="undiscounted regret", at_most=0.6),
-            Mark(name="regret", of="regret"),
+            Mark(
+                name="the same, floor and slice included",
+                of="whole regret",
+                over="undiscounted whole regret",
+                at_most=0.6,
+            ),
+            REGRET,
+            WHOLE_REGRET,
             Mark(name="late share of the best", of="late share"),
         ),
     ),
@@ -113,9 +127,16 @@ CHANGING = (
         measure=_slow,
         marks=(
             Mark(name="regret / undiscounted", of="regret", over="undiscounted regret", at_most=0.9),
+            Mark(
+                name="the same, floor and slice included",
+                of="whole regret",
+                over="undiscounted whole regret",
+                at_most=0.9,
+            ),
             Mark(name="late share of the best", of="late share", at_least=0.75),
             Mark(name="late share of the best, undiscounted", of="undiscounted late share"),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
     Scenario(
@@ -125,7 +146,8 @@ CHANGING = (
         measure=_cold,
         marks=(
             Mark(name="turns until it has over half, worst seed", of="turns until it leads", at_most=SOON, worst=True),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
 )

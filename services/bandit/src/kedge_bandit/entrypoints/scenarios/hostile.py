@@ -18,7 +18,7 @@ from kedge_bandit.domain.identifiers import DecisionId, EpisodeId, PolicyName, T
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.outcome import Outcome, SignalKind, check_observed_time
 from kedge_bandit.domain.policy import Settlement
-from kedge_bandit.entrypoints.scenarios.marks import Figures, Mark, Scenario
+from kedge_bandit.entrypoints.scenarios.marks import REGRET, WHOLE_REGRET, Figures, Mark, Scenario
 from kedge_bandit.entrypoints.scenarios.play import Played, ServicePlayer, play
 from kedge_bandit.entrypoints.scenarios.served import TENANT, Served, spec_of
 from kedge_bandit.entrypoints.scenarios.stream import Stream, drawn, late_turns, steady, time_of
@@ -62,6 +62,8 @@ def _poisoned(seed: int) -> Figures:
         "flatterer": _late(played, FLATTERER),
         "flatterer, judged honestly": _late(unflattered, FLATTERER),
         "late share": played.late_share,
+        "regret": played.regret,
+        "whole regret": played.whole_regret,
         "refused": refused / tried,
         **_retried(_first(stream, RETRIED_TURNS), name),
     }
@@ -207,6 +209,8 @@ HOSTILE = (
             Mark(name="other actions because of retries", of="retries, other actions", at_most=0.0, worst=True),
             Mark(name="forged and impossible: refused", of="refused", at_least=1.0, worst=True),
             Mark(name="late share of the best", of="late share"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
     Scenario(

@@ -60,6 +60,10 @@ class Mark:
         return over and under and not isnan(value)
 
 
+REGRET = Mark(name="regret", of="regret")
+WHOLE_REGRET = Mark(name="regret, floor and slice included", of="whole regret")
+
+
 def digits(value: float) -> float:
     """Give a figure with the nine digits that any machine agrees on.
 

@@ -13,6 +13,9 @@ from kedge_bandit.domain.policy import PolicySpec
 from kedge_bandit.entrypoints.scenarios.served import Served
 from kedge_bandit.entrypoints.scenarios.stream import Signal, Stream, late_turns, time_of
 
+PASS_TURNS = 10
+"""Turns between two passes of the worker."""
+
 
 class Player(Protocol):
     """Chooses arms and learns; arms are numbered, and new ones come last."""
@@ -42,8 +45,13 @@ class Played:
 
     @property
     def regret(self) -> float:
-        """Success missed against the best arm, over all turns."""
-        return float(self.stream.regret(self.chosen).sum())
+        """Success that the free traffic is expected to miss against the best arm, over all turns."""
+        return float((self.free * self.stream.gaps).sum())
+
+    @property
+    def whole_regret(self) -> float:
+        """Success missed by what was served, floor and slice included."""
+        return float(self.stream.gaps[np.arange(self.stream.turns), self.chosen].sum())
 
     @property
     def late_share(self) -> float:
@@ -87,25 +95,26 @@ class ServicePlayer:
         self.served = Served.start(name, specs[min(specs)])
 
     def decide(self, turn: int, arms: int) -> tuple[int, Sequence[float]]:
-        """Choose as `Decide` does."""
+        """Choose as `Decide` does; where a pass is due, what the worker publishes is there before."""
         now = time_of(turn)
         if len(self.served.policy.spec.actions) < arms:
             self.served.configure(self._specs[arms], now)
+        elif turn % PASS_TURNS == 0:
+            self.served.publish(now)
         choice = self.served.decide(_episode(turn), now)
         allocation = self.served.allocation
         return choice.index, allocation.q if allocation is not None else ()
 
     def ended(self, turn: int, signals: Sequence[Signal]) -> None:
-        """Log the episode, and let the worker make its pass."""
+        """Log the episode."""
         self._hear(turn, signals, turn, ended=True)
 
     def heard(self, turn: int, signals: Sequence[Signal], now: int) -> None:
-        """Record outcomes, and let the worker make its pass."""
+        """Record outcomes."""
         self._hear(turn, signals, now, ended=False)
 
     def _hear(self, turn: int, signals: Sequence[Signal], now: int, *, ended: bool) -> None:
         self.served.hear(_episode(turn), signals, time_of(now), ended=ended, times=self._times)
-        self.served.publish(time_of(now))
 
 
 def _episode(turn: int) -> EpisodeId:

@@ -10,18 +10,18 @@ from kedge_bandit.domain.advice import FEWEST_EFFECTIVE, effective_episodes
 from kedge_bandit.domain.outcome import SignalKind
 from kedge_bandit.domain.policy import Settlement
 from kedge_bandit.domain.settlement import Windows
-from kedge_bandit.entrypoints.scenarios.marks import Figures, Mark, Scenario
+from kedge_bandit.entrypoints.scenarios.marks import REGRET, WHOLE_REGRET, Figures, Mark, Scenario
 from kedge_bandit.entrypoints.scenarios.play import ServicePlayer, play
 from kedge_bandit.entrypoints.scenarios.served import DEFAULT_HALF_LIFE, spec_of
 from kedge_bandit.entrypoints.scenarios.stream import TURN, Stream, drawn, steady
 
-SPARSE_TURNS = 30_000
+SPARSE_TURNS = 20_000
 SCORED = 0.05
 ARMS = 5
 DELAYED_TURNS = 10_000
 DELAY = (60, 600)
 """Turns until a person reacts: one to ten hours."""
-CENSORED_TURNS = 20_000
+CENSORED_TURNS = 10_000
 QUICK, SLOW = (1, 10), (720, 2880)
 """Turns until a verifier answers: minutes, and for the best arm half a day to two days."""
 WINDOW = timedelta(days=3)
@@ -72,6 +72,7 @@ def _sparse(seed: int) -> Figures:
     short = play(stream, ServicePlayer(name, {ARMS: spec_of(ARMS)}))
     return {
         "regret": played.regret,
+        "whole regret": played.whole_regret,
         "late share": played.late_share,
         "late share at the default": short.late_share,
         "warns at the default": float(effective(DEFAULT_HALF_LIFE) < FEWEST_EFFECTIVE),
@@ -83,7 +84,12 @@ def _delayed(seed: int) -> Figures:
     stream, specs = delayed_world(seed), {ARMS: spec_of(ARMS)}
     at_once = replace(stream, delay=np.zeros_like(stream.delay))
     played, sooner = (play(each, ServicePlayer(f"delayed-{seed}", specs)) for each in (stream, at_once))
-    return {"regret": played.regret, "immediate regret": sooner.regret, "late share": played.late_share}
+    return {
+        "regret": played.regret,
+        "whole regret": played.whole_regret,
+        "immediate regret": sooner.regret,
+        "late share": played.late_share,
+    }
 
 
 def _censored(seed: int) -> Figures:
@@ -93,7 +99,12 @@ def _censored(seed: int) -> Figures:
     is_late = stream.delay > PATIENCE_TURNS
     zeroed = replace(stream, success=stream.success & ~is_late, delay=np.where(is_late, PATIENCE_TURNS, stream.delay))
     filled = play(zeroed, ServicePlayer(name, {3: spec_of(3, settlement=waiting)}))
-    return {"regret": played.regret, "late share": played.late_share, "late share, zero-filled": filled.late_share}
+    return {
+        "regret": played.regret,
+        "whole regret": played.whole_regret,
+        "late share": played.late_share,
+        "late share, zero-filled": filled.late_share,
+    }
 
 
 SCARCE = (
@@ -107,7 +118,8 @@ SCARCE = (
             Mark(name="kedge status warns at the default H", of="warns at the default", at_least=1.0),
             Mark(name="kedge status warns at H by evidence", of="warns", at_most=0.0),
             Mark(name="late share of the best at the default H", of="late share at the default"),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
     Scenario(
@@ -118,7 +130,8 @@ SCARCE = (
         marks=(
             Mark(name="regret / immediate", of="regret", over="immediate regret", at_most=2.2),
             Mark(name="late share of the best", of="late share"),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
     Scenario(
@@ -129,7 +142,8 @@ SCARCE = (
         marks=(
             Mark(name="late share of the best", of="late share", at_least=0.9),
             Mark(name="late share, had a zero stood in after an hour", of="late share, zero-filled"),
-            Mark(name="regret", of="regret"),
+            REGRET,
+            WHOLE_REGRET,
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """One policy in one process, without a database: the service's own code decides, settles, folds and publishes.
 
-What the worker does in a pass it does here after a turn: `application.settle.rule`, `PolicyFold.replace`,
+What the worker does in its passes it does here too: `application.settle.rule`, `PolicyFold.replace`,
 `application.publish.publish`. A decision is `domain.eligibility.choose` on the published vector, as `Decide` makes it.
 """
 

@@ -78,10 +78,11 @@ class Stream:
         """Give the signal that says whether an arm succeeded."""
         return Signal(self.kind, float(self.success[turn, arm]))
 
-    def regret(self, chosen: IntArray) -> FloatArray:
-        """Give the success missed against the best arm at each turn [T]."""
-        turns = np.arange(self.turns)
-        return np.asarray(self.means[turns, self.best] - self.means[turns, chosen], dtype=np.float64)
+    @property
+    def gaps(self) -> FloatArray:
+        """Success that each arm misses against the best one that exists [T, K]."""
+        best = self.means[np.arange(self.turns), self.best]
+        return np.asarray(best[:, None] - self.means, dtype=np.float64)
 
     @property
     def digest(self) -> str:
