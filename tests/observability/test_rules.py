@@ -51,10 +51,9 @@ def test_every_alert_fires_and_stays_silent_as_its_tests_say() -> None:
 @promtool
 def test_a_rule_that_asks_for_more_no_longer_passes_its_tests(tmp_path: Path) -> None:
     text = (FOLDER / "rules.yml").read_text(encoding="utf-8")
-    assert text.count("evidence_threshold)") == 1
-    (tmp_path / "rules.yml").write_text(
-        text.replace("evidence_threshold)", "evidence_threshold) * 2"), encoding="utf-8"
-    )
+    threshold = "(kedge_divergence_evidence_threshold)"
+    assert text.count(threshold) == 1
+    (tmp_path / "rules.yml").write_text(text.replace(threshold, f"{threshold} * 2"), encoding="utf-8")
     tests = read("rules_test.yml")
     some = [one for one in tests["tests"] if one["name"].startswith("Divergence")]
     (tmp_path / "rules_test.yml").write_text(yaml.safe_dump({**tests, "tests": some}), encoding="utf-8")

@@ -32,7 +32,7 @@ def _now() -> Sequence[Panel]:
         number("Holdout lift", "The same on sensor cases.", Query(_of("holdout_lift"), _NAME)),
         number("Evidence over its threshold", "At 1 the policy freezes.", reached, unit="percentunit"),
         number("Since the last check", "Of those that came to a result.", age, unit="s"),
-        number("Blind", "Schedules missed: at 2 the floor goes back, at 4 it is OBSERVE.", Query(_of("blind"), _NAME)),
+        number("Blind", "1: the floor is back at its first stage, 2: OBSERVE.", Query(_of("blind"), _NAME)),
     ]
 
 

@@ -41,9 +41,10 @@ def _now() -> Sequence[Panel]:
 def _vetoes() -> Sequence[Panel]:
     settled = f'kedge_episodes_settled_total{{{POLICY}, state=~"SETTLED|VETOED"}}'
     vetoed = f'kedge_episodes_settled_total{{{POLICY}, state="VETOED"}}'
-    share = f"sum by (policy) (increase({vetoed}[$interval])) / sum by (policy) (increase({settled}[$interval]))"
+    scored = f"sum by (policy) (increase({settled}[$interval]))"
+    share = f"(sum by (policy) (increase({vetoed}[$interval])) or 0 * {scored}) / {scored}"
     verdicts = f'kedge_signals_total{{{POLICY}, signal="safety"}}'
-    safe = f"sum by (policy) (increase({verdicts}[$interval])) / sum by (policy) (increase({settled}[$interval]))"
+    safe = f"sum by (policy) (increase({verdicts}[$interval])) / {scored}"
     return [
         lines("Veto rate", "Share of scored episodes that broke a hard rule.", Query(share, _NAME), unit="percentunit"),
         lines("With a safety verdict", "Under 99 % learning is held.", Query(safe, _NAME), unit="percentunit"),

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 
 from kedge_bandit.application.read_divergence import Standing
-from kedge_bandit.domain.divergence import DIVERGENCE, Lift
+from kedge_bandit.domain.divergence import DIVERGENCE, REWARD_LIFT, Lift
 from kedge_bandit.domain.divergence_check import Outcome
 
 _GAUGES: Final = {
@@ -18,6 +18,8 @@ _GAUGES: Final = {
     "holdout_lift_upper": "Upper end of its 95 percent interval",
     "evidence": "Evidence of the divergence detector",
     "evidence_threshold": "Evidence at which the detector trips",
+    "reward_evidence": "Evidence that there is a reward lift, without which the detector does not freeze",
+    "reward_evidence_threshold": "Evidence at which the reward lift is taken for one",
     "last_check_time_seconds": "When a check succeeded last, seconds since the epoch",
     "blind": "1: no check has succeeded for two intervals, 2: for four, and the policy observes",
 }
@@ -26,7 +28,7 @@ _REACH: Final = 1.96
 
 @dataclass(slots=True)
 class DivergenceMetrics:
-    """Ten gauges of each policy that is watched, and how often what came out of a check."""
+    """Twelve gauges of each policy that is watched, and how often what came out of a check."""
 
     registry: CollectorRegistry = REGISTRY
     _gauges: dict[str, Gauge] = field(init=False)
@@ -53,9 +55,10 @@ class DivergenceMetrics:
             figures["last_check_time_seconds"] = standing.success.check_time.timestamp()
             figures |= _bounded("reward_lift", standing.success.reward)
             figures |= _bounded("holdout_lift", standing.success.holdout.lift)
-            reading = standing.success.readings.get(DIVERGENCE)
-            if reading is not None:
-                figures |= {"evidence": reading.evidence, "evidence_threshold": reading.threshold}
+            for name, detector in (("evidence", DIVERGENCE), ("reward_evidence", REWARD_LIFT)):
+                reading = standing.success.readings.get(detector)
+                if reading is not None:
+                    figures |= {name: reading.evidence, f"{name}_threshold": reading.threshold}
         for name, value in figures.items():
             self._gauges[name].labels(tenant, policy).set(value)
 
