@@ -14,6 +14,7 @@ from kedge_bandit.domain.principal import Person
 from kedge_bandit.domain.proposal import Proposal, ProposalId
 from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.rescore import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,9 @@ class Proposals(Protocol):
 
     async def allocations(self, policy: PolicyName, *, limit: int) -> Sequence[Allocation]:
         """Read the newest allocations of buckets, that of buckets without one of their own first."""
+
+    async def judged(self, policy: PolicyName) -> Sequence[Judged]:
+        """Read how the episodes decided in the last days were judged, the newest first where they are too many."""
 
     async def steps(self, proposal: ProposalId) -> Sequence[StepTaken]:
         """Read a proposal's way, oldest first."""

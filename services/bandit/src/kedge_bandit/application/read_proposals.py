@@ -18,12 +18,12 @@ from kedge_bandit.domain.errors import (
     InvalidValue,
 )
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
-from kedge_bandit.domain.policy import Policy
+from kedge_bandit.domain.policy import Policy, PolicySpec
 from kedge_bandit.domain.preview import Preview, preview
 from kedge_bandit.domain.promotion import promote
 from kedge_bandit.domain.proposal import Proposal, ProposalId
 from kedge_bandit.domain.proposal_state import OPEN
-from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.rescore import Rescored, rescore
 
 MAX_WINDOWS: Final = 100
 MAX_PREVIEWS: Final = 50
@@ -39,6 +39,7 @@ class Told:
     steps: Sequence[StepTaken]
     comments: Sequence[Comment]
     previews: Sequence[Preview]
+    rescored: Sequence[Rescored]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,16 @@ class ReadProposals:
             found = await ledger.proposals.get(proposal)
             policy = await ledger.policies.get(found.policy)
             allocations = await ledger.proposals.allocations(found.policy, limit=MAX_PREVIEWS)
+            after = _after(found, policy)
+            is_judged_anew = after is not None and after.reward != policy.spec.reward
+            judged = await ledger.proposals.judged(found.policy) if is_judged_anew else ()
             return Told(
                 found,
                 policy,
                 await ledger.proposals.steps(proposal),
                 await ledger.notes.comments(proposal),
-                _previews(found, policy, allocations),
+                [] if after is None else [preview(allocation, after) for allocation in allocations],
+                () if after is None else rescore(judged, after.reward),
             )
 
     async def page(
@@ -85,16 +90,15 @@ class ReadProposals:
                 await asyncio.sleep(self.pause_seconds)
 
 
-def _previews(found: Proposal, policy: Policy, allocations: Sequence[Allocation]) -> Sequence[Preview]:
-    """Preview what a proposal that is not decided would change; nothing where it could not be served."""
+def _after(found: Proposal, policy: Policy) -> PolicySpec | None:
+    """Give what a proposal that is not decided would make of the policy; None where it could not be served."""
     if found.state not in OPEN:
-        return ()
+        return None
     would = Change(tenant=TenantId(""), actor=KEDGE, because="a preview", at=found.update_time)
     try:
-        spec = promote(policy, found.candidate, would)[0].spec
+        return promote(policy, found.candidate, would)[0].spec
     except (IllegalTransition, InvalidPolicy, ExplorationRefused):
-        return ()
-    return [preview(allocation, spec) for allocation in allocations]
+        return None
 
 
 @dataclass(frozen=True, slots=True)

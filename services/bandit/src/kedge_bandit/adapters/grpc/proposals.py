@@ -18,6 +18,7 @@ from kedge_bandit.adapters.grpc.wire_proposal import (
     preview_message,
     proposal_message,
     proposal_within,
+    reward_preview_message,
     scores_of,
     step_message,
     wanted_of,
@@ -90,6 +91,7 @@ class ProposalServicer(proposal_service_pb2_grpc.ProposalServiceServicer):
         message.steps.extend(step_message(step) for step in told.steps)
         message.comments.extend(comment_message(comment) for comment in told.comments)
         message.previews.extend(preview_message(one) for one in told.previews)
+        message.reward_previews.extend(reward_preview_message(one) for one in told.rescored)
         return pb.GetProposalResponse(proposal=message)
 
     @answering

@@ -21,6 +21,7 @@ from kedge_bandit.domain.preview import Preview
 from kedge_bandit.domain.principal import Person
 from kedge_bandit.domain.proposal import Proposal, ProposalId, proposal_name
 from kedge_bandit.domain.proposal_state import ProposalState
+from kedge_bandit.domain.rescore import Rescored
 
 STATE: Final = {state: pb.Proposal.State.Value(f"STATE_{state}") for state in ProposalState}
 KIND: Final = {kind: pb.ProposalKind.Value(f"PROPOSAL_KIND_{kind}") for kind in ProposalKind}
@@ -222,6 +223,18 @@ def preview_message(preview: Preview) -> pb.AllocationPreview:
     """Put a preview on the wire."""
     return pb.AllocationPreview(
         bucket=preview.bucket or "*", action_keys=preview.actions, before=preview.before, after=preview.after
+    )
+
+
+def reward_preview_message(one: Rescored) -> pb.RewardPreview:
+    """Put what an action would have earned on the wire."""
+    return pb.RewardPreview(
+        action_key=one.action,
+        episodes=one.episodes,
+        learned_before=one.learned_before,
+        learned_after=one.learned_after,
+        before=one.before,
+        after=one.after,
     )
 
 

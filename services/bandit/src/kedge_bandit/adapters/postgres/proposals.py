@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from kedge_bandit.adapters.postgres import learning_tables, proposal_tables, tables
 from kedge_bandit.adapters.postgres.audit import PostgresAuditLog
 from kedge_bandit.adapters.postgres.decisions import allocation_of
+from kedge_bandit.adapters.postgres.judged import read_judged
 from kedge_bandit.adapters.postgres.proposal_rows import FIXED, proposal_of, row_of
 from kedge_bandit.application.proposal_ports import StepTaken, Wanted
 from kedge_bandit.domain.audit import AuditEvent
@@ -20,6 +21,7 @@ from kedge_bandit.domain.proposal import Proposal, ProposalId
 from kedge_bandit.domain.proposal_errors import ProposalChanged, ProposalNotFound, SecondPersonRequired
 from kedge_bandit.domain.proposal_state import ProposalState
 from kedge_bandit.domain.published import Allocation
+from kedge_bandit.domain.rescore import Judged
 
 _P: Final = proposal_tables.proposal.c
 _STEP: Final = proposal_tables.proposal_step.c
@@ -116,6 +118,10 @@ class PostgresProposals:
         newest = versions.order_by(bucket.bucket).limit(limit)
         asked = select(learning_tables.allocation).where(row.policy == policy, row.allocation_version.in_(newest))
         return [allocation_of(found) for found in await self._connection.execute(asked.order_by(row.bucket))]
+
+    async def judged(self, policy: PolicyName) -> Sequence[Judged]:
+        """Read how the episodes decided in the last days were judged, the newest first where they are too many."""
+        return await read_judged(self._connection, policy)
 
     async def steps(self, proposal: ProposalId) -> Sequence[StepTaken]:
         """Read a proposal's way, oldest first."""

@@ -247,6 +247,11 @@ def _show(out: Console, found: Any) -> None:
     out.print(table("", ("", ""), [fact for fact in facts if fact[1]]))
     steps = [(step.step_time.ToJsonString(), _state(step), step.actor, step.because) for step in found.steps]
     out.print(table("Steps", ("time", "state", "by", "because"), steps))
+    if found.reward_previews:
+        again = [
+            (one.action_key, one.episodes, f"{one.before:.3f}", f"{one.after:.3f}") for one in found.reward_previews
+        ]
+        out.print(table("14 days under the proposed reward spec", ("action", "episodes", "reward now", "after"), again))
     if found.comments:
         said = [(one.create_time.ToJsonString(), one.author, one.text) for one in found.comments]
         out.print(table("Comments", ("time", "by", "said"), said))
