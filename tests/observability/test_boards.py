@@ -65,7 +65,13 @@ def test_a_board_is_what_grafanas_own_types_allow(name: str) -> None:
 
 
 def test_a_board_that_grafana_would_not_understand_is_refused() -> None:
-    for wrong in ({"refreshh": "1m"}, {"graphTooltip": "often"}, {"tags": "kedge"}, {"annotations": {"list": [{}]}}):
+    strange: tuple[dict[str, Any], ...] = (
+        {"refreshh": "1m"},
+        {"graphTooltip": "often"},
+        {"tags": "kedge"},
+        {"annotations": {"list": [{}]}},
+    )
+    for wrong in strange:
         assert refusals({**committed("divergence"), **wrong})
     board = committed("divergence")
     panels(board)[0]["options"]["graphMode"] = "sideways"

@@ -83,7 +83,7 @@ def _tidied(made: models.Dashboard) -> models.Dashboard:
     """Number the panels, and leave out what the builder writes and Grafana's types do not know."""
     for place, panel in enumerate(made.panels or (), start=1):
         panel.id_val = place
-    for variable in (made.templating.list_val if made.templating else None) or ():
+    for variable in made.templating.list_val or ():
         variable.auto = variable.auto_min = variable.auto_count = None
     return made
 

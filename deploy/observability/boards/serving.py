@@ -92,8 +92,9 @@ def _write() -> Sequence[Panel]:
 
 
 def _learn() -> Sequence[Panel]:
-    rows = Query(f"sum(rate(kedge_rows_folded_total{_RATE}))", "rows")
-    failures = Query(f"sum(rate(kedge_pass_failures_total{_RATE}))", "failed")
+    taken = f"sum(rate(kedge_rows_folded_total{_RATE}))"
+    rows = Query(taken, "rows")
+    failures = Query(f"sum(rate(kedge_pass_failures_total{_RATE})) or 0 * {taken}", "failed")
     behind = Query("sum(kedge_behind)", "behind")
     return [
         lines(
