@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -51,10 +50,10 @@ def settled(environment: dict[str, str], tenant: str) -> int:
     return int(status["episode_counts"].get("SETTLED", 0))
 
 
-def has_one_waiting(environment: dict[str, str], tenant: str) -> bool:
-    """Look for the one proposal; the gate needs a moment for a prompt's verdict."""
-    proposals = json.loads(kedge(environment, "proposal", "list", tenant, "--json"))
-    return [proposal["state"] for proposal in proposals] == ["AWAITING_APPROVAL"]
+def has_both_waiting(environment: dict[str, str]) -> bool:
+    """Look for a floor and a prompt; the gate needs a moment for the prompt's verdict."""
+    proposals = json.loads(kedge(environment, "proposal", "list", "c-prompting", "--json"))
+    return [proposal["state"] for proposal in proposals] == ["AWAITING_APPROVAL", "AWAITING_APPROVAL"]
 
 
 def plays(gym: str) -> bool:
@@ -72,8 +71,7 @@ def test_everything_comes_up_by_one_command_and_goes_by_one(folder: Path, enviro
             wait_for(lambda: up.poll() is not None or "Each link" in said.read_text(), "it to come up", SECONDS)
             assert up.poll() is None, said.read_text()
 
-            for tenant in ("b-arithmetic", "c-prompting"):
-                wait_for(partial(has_one_waiting, environment, tenant), f"what waits in {tenant}", SECONDS)
+            wait_for(lambda: has_both_waiting(environment), "what waits in c-prompting", SECONDS)
             frozen = json.loads(kedge(environment, "mode", "a-routing", "model-route", "--json"))
             assert frozen["effective_mode"] == "FROZEN"
             wait_for(lambda: settled(environment, "c-prompting") > 0, "traffic to be learned from", SECONDS)

@@ -34,7 +34,6 @@ FOLDER = Path("build/up")
 PID_FILE = "up.pid"
 CONSOLE_PORT = 8090
 FROZEN = "a-routing"
-BUSY = "b-arithmetic"
 EXAMINED = "c-prompting"
 MODEL = "demo-model"
 LOWER_FLOOR = "the learned part has been better than the baseline for weeks; the alarm still needs days only"
@@ -157,7 +156,7 @@ def _set_the_scene(stage: Stage) -> Path:
         found[tenant] = _key(stage, tenant, "core_app", "--principal", "core-app")
     stage.kedge("freeze", FROZEN, names[FROZEN], "--because", "answers in the wrong language since this morning")
     _set_the_exam(stage, names[EXAMINED])
-    _propose(stage, BUSY, names[BUSY], "--kind", "floor_stage", "--floor", "0.2", because=LOWER_FLOOR)
+    _propose(stage, EXAMINED, names[EXAMINED], "--kind", "floor_stage", "--floor", "0.2", because=LOWER_FLOOR)
     text = folder / "three-steps.txt"
     text.write_text(CANDIDATE, encoding="utf-8")
     prompt = ("--kind", "prompt", "--arm", "three-steps", "--file", str(text))
@@ -227,8 +226,7 @@ def _say_where(stage: Stage, gym: str) -> None:
     out.print(f"gym       {gym}", highlight=False)
     out.print(f"logs      {stage.out / 'logs'}; data and the operator's key in {settings.data_dir}", highlight=False)
     out.print(
-        f"tenants   {', '.join(tenants)}: {FROZEN} is frozen, a floor of {BUSY} and a prompt of"
-        f" {EXAMINED} wait for approval\n"
+        f"tenants   {', '.join(tenants)}: {FROZEN} is frozen, a floor and a prompt of {EXAMINED} wait for approval\n"
     )
     for name, link in links.items():
         role = f" ({PEOPLE[name]})" if name in PEOPLE else ""
