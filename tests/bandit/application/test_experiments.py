@@ -73,8 +73,9 @@ class Stage:
         self.scene.sql(
             "INSERT INTO divergence_check (policy, begin_time, check_time, policy_time, outcome, because, actor,"
             " learned_episodes, baseline_episodes, through, holdout_lift, holdout_error, holdout_version, pool, cases,"
-            " answers, cost_usd, readings) VALUES ('support', now(), now(), 0, 'COMPARED', '', 'kedge', 0, 0, 0,"
-            " %s, %s, 'v', 600, 600, 1200, 0, '[]')",
+            " answers, cost_usd, judged, readings)"
+            " VALUES ('support', now(), now(), 0, 'COMPARED', '', 'kedge', 0, 0, 0,"
+            " %s, %s, 'v', 600, 600, 1200, 0, array_fill(0.5, ARRAY[10]) || array_fill(1.0, ARRAY[30]), '[]')",
             lift,
             error,
         )
@@ -100,8 +101,8 @@ async def test_what_is_better_online_and_no_worse_on_the_holdout_is_promoted(sce
     assert report.holdout is not None
     assert report.holdout.lower > 0.0
     assert report.ratio.p_value > 1e-3
-    await check_key_figures(stage)
     assert report.crossed == 0
+    await check_key_figures(stage)
 
 
 async def check_key_figures(stage: Stage) -> None:
@@ -120,6 +121,7 @@ async def check_key_figures(stage: Stage) -> None:
     assert kpis.reward.learned.lower > 0.0
     assert kpis.people.pairs == 40
     assert kpis.people.value == pytest.approx(0.5 + 0.5 * 30 / 40)
+    assert (kpis.judge.pairs, kpis.judge.ties, kpis.judge.value) == (40, 10, 0.875)
     assert kpis.regret is not None
     assert kpis.latency.learned.value > 0.0
     cheapest = kpis.pareto[0]

@@ -48,6 +48,9 @@ CREATE TRIGGER divergence_moved AFTER INSERT OR UPDATE OF due_time ON {schema}.d
 -- An incident that froze its policy is acknowledged before anybody lets the policy go on.
 ALTER TABLE {schema}.incident ADD COLUMN froze boolean NOT NULL DEFAULT false;
 
+-- What the pairwise judge gave the learned answer, case by case; sorted, so that no place tells which case it was.
+ALTER TABLE {schema}.divergence_check ADD COLUMN judged double precision[] NOT NULL DEFAULT '{}';
+
 -- Experiments: what was fixed before the first episode never changes; a report is written once, when one ends. --------------
 CREATE TABLE {schema}.experiment (
     experiment_id text PRIMARY KEY,

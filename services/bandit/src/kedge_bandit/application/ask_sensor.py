@@ -124,4 +124,11 @@ def _measured(side: HoldoutSide, drawn: Sequence[Drawn], pairs: Sequence[Pair], 
     differences = quality_of(pairs)
     lift = lift_of(differences, np.array([one.weight for one in drawn]))
     lifts = {one.case.case_hash: float(seen) for one, seen in zip(drawn, differences, strict=True)}
-    return Asked(replace(side, lift=lift), lifts=lifts)
+    return Asked(replace(side, lift=lift, judged=_judged(drawn, pairs)), lifts=lifts)
+
+
+def _judged(drawn: Sequence[Drawn], pairs: Sequence[Pair]) -> tuple[float, ...]:
+    """Give what the judge preferred; sorted, so that no place tells which case it was."""
+    both = zip(drawn, pairs, strict=True)
+    asked = [pair.candidate for one, pair in both if one.case.kind is CheckKind.RUBRIC]
+    return tuple(sorted(scored.score for scored in asked if scored is not None))

@@ -47,6 +47,9 @@ class Experiments(Protocol):
     async def checks(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[Lift]:
         """Read the holdout lifts of a policy's divergence checks in a window, oldest first."""
 
+    async def judged(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[float]:
+        """Read what the judge gave the learned answers in the newest check of a window that has judged any."""
+
     async def preferences(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[PreferredPair]:
         """Read the preferences that people recorded in a window, of episodes whose decisions are known."""
 

@@ -32,7 +32,7 @@ class Kpis:
 
     Attributes:
         reward, latency, veto_rate: learned side against the baseline.
-        people: how often people prefer what was learned.
+        people: how often people prefer what was learned; judge: how often the judge of the holdout's rubrics does.
         regret: None where too little is known.
         non_baseline_share: of the decisions.
         effective_episodes: that a live cell holds in the long run; None while there is no rate.
@@ -43,6 +43,7 @@ class Kpis:
     latency: MetricFinding
     veto_rate: MetricFinding
     people: WinRate
+    judge: WinRate
     pareto: tuple[ParetoPoint, ...]
     regret: Range | None
     coverage: dict[str, float]
@@ -79,6 +80,7 @@ class ReadKpis:
         async with self.ledgers.open(tenant) as ledger:
             policy = await ledger.policies.get(name)
             window = await _read(ledger, policy, start, now)
+            judged = await ledger.experiments.judged(name, start, now)
             pairs = await ledger.experiments.preferences(name, start, now)
             per_cell = effective_per_cell(policy, await ledger.policies.learned(name, with_cells=False))
         reward, latency, veto_rate = _findings(window.rows)
@@ -89,6 +91,7 @@ class ReadKpis:
             latency=latency,
             veto_rate=veto_rate,
             people=win_rate(compared(pairs, policy.spec.baseline_key)),
+            judge=win_rate([Compared(str(case), score) for case, score in enumerate(judged)]),
             pareto=pareto(turns),
             regret=regret(turns),
             coverage=coverage(window.signals, SIGNALS),

@@ -46,6 +46,7 @@ class HoldoutSide:
         pool: cases of the sensor part; cases: those drawn; answers: fetched for them.
         lift: None where not every case was answered by both.
         spread: standard deviation of the lift between cases, see `case_effects`.
+        judged: what the pairwise judge gave the learned answer to each case with a rubric, in [0, 1], sorted.
     """
 
     version: str
@@ -55,6 +56,7 @@ class HoldoutSide:
     cost_usd: float
     lift: Lift | None = None
     spread: float = 0.0
+    judged: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

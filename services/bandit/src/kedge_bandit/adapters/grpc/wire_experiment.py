@@ -185,6 +185,8 @@ def kpis_message(kpis: Kpis) -> service.GetPolicyKpisResponse:
     )
     if kpis.people.pairs:
         message.win_rate.CopyFrom(_win_rate_message(kpis.people))
+    if kpis.judge.pairs:
+        message.judge_win_rate.CopyFrom(_win_rate_message(kpis.judge))
     return message
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import Row, and_, select, update
+from sqlalchemy import Row, and_, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -97,6 +97,18 @@ class PostgresExperiments:
             .order_by(_CHECK.check_id)
         )
         return [Lift(row.holdout_lift, row.holdout_error) for row in await self._connection.execute(wanted)]
+
+    async def judged(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[float]:
+        """Read what the judge gave the learned answers in the newest check that has judged any."""
+        wanted = (
+            select(_CHECK.judged)
+            .where(_CHECK.policy == policy, _CHECK.check_time >= start, _CHECK.check_time < end)
+            .where(func.cardinality(_CHECK.judged) > 0)
+            .order_by(_CHECK.check_id.desc())
+            .limit(1)
+        )
+        found: Sequence[float] | None = (await self._connection.execute(wanted)).scalar_one_or_none()
+        return found or ()
 
     async def preferences(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[PreferredPair]:
         """Read the preferences of a window, each with what served its episodes."""

@@ -2,7 +2,7 @@
 
 from sqlalchemy import MetaData, Table
 
-from kedge_bandit.adapters.postgres.columns import big, integer, json, real, string, time
+from kedge_bandit.adapters.postgres.columns import big, integer, json, real, reals, string, time
 from kedge_bandit.adapters.postgres.tables import TENANT
 
 _metadata = MetaData()
@@ -26,6 +26,7 @@ divergence_check = Table(
     real("holdout_lift"),
     real("holdout_error"),
     real("spread"),
+    reals("judged"),
     string("holdout_version"),
     integer("pool"),
     integer("cases"),

@@ -34,7 +34,8 @@ def _show(out: Console, found: Any) -> None:
         ("reward, as served", range_text(found.reward_lift.served_lift)),
         ("latency in ms", range_text(found.latency_lift.learned_lift)),
         ("veto rate", f"{found.veto_rate.learned_mean:.2%}, baseline {found.veto_rate.baseline_mean:.2%}"),
-        ("win rate, by people", _win_rate(found)),
+        ("win rate, by people", _win_rate(found.win_rate, "no preferences")),
+        ("win rate, by the judge", _win_rate(found.judge_win_rate, "no rubric was judged")),
         ("regret a turn", range_text(found.regret) if found.HasField("regret") else "too little data"),
         ("share beside the baseline", f"{found.non_baseline_share:.1%}"),
         ("effective episodes of a cell", f"{found.effective_episodes:.0f}" if found.effective_episodes else "no rate"),
@@ -50,9 +51,8 @@ def _show(out: Console, found: Any) -> None:
         out.print(f"[yellow]{escape(sentence)}[/]", highlight=False)
 
 
-def _win_rate(found: Any) -> str:
-    rate = found.win_rate
+def _win_rate(rate: Any, without: str) -> str:
     if not rate.pairs:
-        return "no preferences"
+        return without
     interval = f", {rate.lower:.1%} to {rate.upper:.1%}" if rate.HasField("lower") else ""
     return f"{rate.value:.1%}{interval} of {rate.pairs} pairs"
