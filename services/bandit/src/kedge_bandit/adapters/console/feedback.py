@@ -55,12 +55,12 @@ async def record(visit: Visit) -> Response:
         return moved(place)
     provenance, value = said
     outcome = outcome_pb2.Outcome(
-        idempotency_key=f"console-{visit.form.get('request_id', '')}"[:128],
+        idempotency_key=f"console-{reaction}-{visit.form.get('request_id', '')}"[:128],
         episode=outcome_pb2.EpisodeRef(policy=name, episode_id=visit.form.get("episode", "")),
         signal=outcome_pb2.SIGNAL_HUMAN,
         provenance=outcome_pb2.HumanProvenance.Value(provenance),
         value=value,
-        observed_time=_stamp(visit.now),
+        observed_time=_stamp(_seen(visit)),
         rater_id=str(visit.session.person or "operator")[:128],
     )
     request = feedback_service_pb2.RecordOutcomesRequest(parent=f"tenants/{visit.tenant}", outcomes=[outcome])
@@ -84,6 +84,16 @@ def reaction_of(reaction: str, edited: str) -> tuple[str, float] | None:
     if not (edited.isascii() and edited.isdigit() and len(edited) <= 3 and int(edited) <= 100):
         return None
     return "HUMAN_PROVENANCE_EDITED", int(edited) / 100
+
+
+def _seen(visit: Visit) -> datetime:
+    """Read when the page was shown, so that the same click sent twice is the same outcome; now where it says none."""
+    text = visit.form.get("seen", "")
+    try:
+        seen = datetime.fromisoformat(text)
+    except ValueError:
+        return visit.now
+    return seen if seen.tzinfo is not None and seen <= visit.now else visit.now
 
 
 def _stamp(moment: datetime) -> Timestamp:
