@@ -45,7 +45,7 @@ def console(setting: Setting) -> Report:
             status = policy_service_pb2.GetPolicyStatusRequest(name=POLICY, without_cells=True)
             wait_for(lambda: not services.policies.GetPolicyStatus(status).backlog, "the worker", 120)
         with place.visitor(TENANT, person="bob", role="approver") as client:
-            return _measure(setting, client, _pages(last))
+            return _measure(setting, client, _pages(last, _first_decision(place)))
 
 
 async def _decide(address: str, key: str) -> None:
@@ -85,7 +85,13 @@ def _propose(place: Place) -> str:
     return name
 
 
-def _pages(proposal: str) -> dict[str, str]:
+def _first_decision(place: Place) -> str:
+    with place.stack.services() as services:
+        request = decision_service_pb2.ListDecisionsRequest(policy=POLICY, page_size=1)
+        return str(services.decisions.ListDecisions(request).decisions[0].name)
+
+
+def _pages(proposal: str, decision: str) -> dict[str, str]:
     tenant = f"/tenants/{TENANT}"
     return {
         "overview": "/",
@@ -97,6 +103,14 @@ def _pages(proposal: str) -> dict[str, str]:
         "one proposal": f"/{proposal}",
         "holdout": f"{tenant}/holdout",
         "audit": f"{tenant}/audit",
+        "decisions": f"{tenant}/decisions",
+        "decisions, a rare one": f"{tenant}/decisions?reason=PINNED",
+        "one decision": f"/{decision}",
+        "episodes": f"{tenant}/episodes",
+        "belief": f"/{POLICY}/belief",
+        "over time": f"/{POLICY}/over-time",
+        "incidents": f"{tenant}/incidents",
+        "connect": f"{tenant}/connect",
     }
 
 
