@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from kedge_bandit.entrypoints.client import LONG_SECONDS, Client, connected
 from kedge_bandit.entrypoints.documents import document_of
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, PolicyName, TenantName, answer, table
 
-_WAYS = ("snips", "dr", "ips", "switch")
+_WAYS: Final[tuple[Literal["snips", "dr", "ips", "switch"], ...]] = ("snips", "dr", "ips", "switch")
 _TARGET = "JSON: probabilities by action key, in an object by bucket; that of bucket '' holds for all others."
 
 
@@ -82,8 +82,8 @@ def _names(key: str) -> str:
 def _show(out: Console, found: pb.EvaluatePolicyResponse) -> None:
     rows = []
     for way in _WAYS:
-        cells = [_cell(getattr(part, way)) for part in (found.target.estimates, found.baseline.estimates, found.lift)]
-        rows.append((way.upper(), *cells))
+        parts = (found.target.estimates, found.baseline.estimates, found.lift)
+        rows.append((way.upper(), *(_cell(getattr(part, way)) if part.HasField(way) else "refused" for part in parts)))
     out.print(table("Value of an episode, with 95 % interval", ("estimator", "target", "baseline", "lift"), rows))
     logged = _cell(found.logged) if found.episodes else "nothing"
     out.print(f"{found.episodes} randomised episodes, which earned {logged} as served", highlight=False)
@@ -96,4 +96,4 @@ def _show(out: Console, found: pb.EvaluatePolicyResponse) -> None:
 
 
 def _cell(value: pb.EstimatedValue) -> str:
-    return f"{value.value:.4f} [{value.low:.4f}, {value.high:.4f}]" if value.ByteSize() else "refused"
+    return f"{value.value:.4f} [{value.low:.4f}, {value.high:.4f}]"
