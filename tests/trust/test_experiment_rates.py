@@ -9,7 +9,7 @@ from kedge_bandit.domain.sample_ratio import HIDES_BELOW, sample_ratio
 from tests.trust.size import IS_FULL, of
 from tests.trust.written import write_json
 
-RUNS = of(200, 1_000)
+RUNS = of(60, 1_000)
 DAYS, A_DAY = of(14, 28), 150
 """Daily looks from the first day on."""
 TURNS_A_SESSION = 3.0
