@@ -22,6 +22,7 @@ from tests.bench.outcomes import outcomes
 from tests.bench.retain import retain
 from tests.bench.reward_masks import reward_masks
 from tests.bench.routing import routing
+from tests.bench.scenarios import scenarios
 from tests.bench.soak import soak
 from tests.bench.switch import switch
 from tests.bench.tenants import tenants
@@ -59,6 +60,7 @@ BENCHES: dict[str, Bench] = {
     "switch": switch,
     "tenants": tenants,
     "soak": soak,
+    "scenarios": scenarios,
     "environments": environments,
     "fleet": fleet,
     "flood": flood,

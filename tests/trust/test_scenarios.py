@@ -8,8 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from kedge_bandit.entrypoints.cli import app
 from kedge_bandit.entrypoints.scenarios.marks import Mark
+from kedge_bandit.entrypoints.scenarios.peers import PEERS, installed
+from kedge_bandit.entrypoints.scenarios.play import play
+from kedge_bandit.entrypoints.scenarios.stream import drawn, steady
 from kedge_bandit.entrypoints.scenarios.suite import SCENARIOS, document, run
 from tests.trust import size
 from tests.trust.written import markdown, write_json
@@ -62,3 +67,17 @@ def test_a_mark_that_is_missed_is_said_to_be() -> None:
     assert Mark(name="", of="share", at_least=0.6, worst=True).judge(found).passes is False
     assert Mark(name="", of="share", over="of").judge(found).value == pytest.approx(0.3)
     assert Mark(name="", of="share", at_most=0.6).judge([{"share": np.nan}]).passes is False
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_peer_learns_on_the_same_stream(peer: str) -> None:
+    if peer not in installed():
+        pytest.skip(f"{peer} is not installed: `make bench` installs it")
+    stream, _ = drawn(1, "peers", steady(400, (0.1, 0.9)))
+    assert play(stream, installed()[peer](1)).late_share > 0.8
+
+
+def test_a_scenario_that_is_none_is_refused_with_those_that_are() -> None:
+    done = CliRunner().invoke(app, ["bench", "scenarios", "nothing"])
+    assert done.exit_code == 2
+    assert "abrupt-drift" in done.output

@@ -9,6 +9,7 @@ from rich.progress import Progress
 
 from kedge_bandit.entrypoints.printing import FailedCheck, JsonFlag, KedgeGroup, answer, table
 from kedge_bandit.entrypoints.scenarios.marks import Row
+from kedge_bandit.entrypoints.scenarios.peers import PEERS, installed
 from kedge_bandit.entrypoints.scenarios.suite import SCENARIOS, Found, document, run
 
 bench = typer.Typer(cls=KedgeGroup, no_args_is_help=True, help="Figures that anybody can make again.")
@@ -26,7 +27,7 @@ def scenarios(
     seeds: Annotated[int, typer.Option(min=1, help="Worlds of each scenario.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first.")] = 1,
     peers: Annotated[
-        bool, typer.Option("--peers", help="Let Vowpal Wabbit and MABWiser play too, where installed.")
+        bool, typer.Option("--peers", help="Let Vowpal Wabbit and MABWiser play the same streams.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -34,6 +35,9 @@ def scenarios(
     unknown = sorted(set(names or ()) - SCENARIOS.keys())
     if unknown:
         raise typer.BadParameter(f"no scenario {', '.join(unknown)}: name some of {', '.join(SCENARIOS)}")
+    missing = sorted(PEERS.keys() - installed().keys()) if peers else []
+    if missing:
+        raise typer.BadParameter(f"{' and '.join(missing)}: not installed; `make bench` installs both, or use pip")
     chosen = [name for name in SCENARIOS if not names or name in names]
     used = range(seed, seed + seeds)
     with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -93,10 +93,13 @@ def mean_of(signals: Sequence[Signal]) -> float:
     return sum(signal.value for signal in signals) / len(signals)
 
 
+PEERS: Mapping[str, tuple[str, Callable[[int], Player]]] = {
+    "Vowpal Wabbit": ("vowpalwabbit", VowpalWabbit),
+    "MABWiser": ("mabwiser", MabWiser),
+}
+"""Their module, and what makes a player of a seed."""
+
+
 def installed() -> Mapping[str, Callable[[int], Player]]:
     """Name those that can play here."""
-    known: dict[str, tuple[str, Callable[[int], Player]]] = {
-        "Vowpal Wabbit": ("vowpalwabbit", VowpalWabbit),
-        "MABWiser": ("mabwiser", MabWiser),
-    }
-    return {name: make for name, (module, make) in known.items() if find_spec(module) is not None}
+    return {name: make for name, (module, make) in PEERS.items() if find_spec(module) is not None}
