@@ -31,14 +31,18 @@ class Side:
     vetoed: float = 0.01
 
 
-async def play(scene: Scene, name: int, learned: Side) -> None:
-    """Play turns against a baseline that is a plain Side, drawn as the newest vector says."""
+async def play(scene: Scene, name: int, learned: Side, *, only: str = "") -> None:
+    """Play turns against a baseline that is a plain Side, drawn as the newest vector says.
+
+    Args:
+        only: arm that goes as `learned` says, the others being plain; empty: every arm but the baseline.
+    """
     rng = np.random.default_rng(name)
     version, vector = newest_allocation(scene)
     drawn = rng.choice(list(vector), size=TURNS, p=list(vector.values()))
     rows: list[Row] = []
     for place, arm in enumerate(drawn):
-        side, episode = (Side() if arm == BASELINE else learned), f"{name}-{place}"
+        side, episode = (learned if arm == only or (not only and arm != BASELINE) else Side()), f"{name}-{place}"
         call = LlmCall(model_id="m", prompt_tokens=10, completion_tokens=int(side.tokens * rng.uniform(0.5, 1.5)))
         safe = LEAKED if rng.random() < side.vetoed else CLEAN
         judged = float(np.clip(rng.normal(side.judged, 0.2), 0, 1))
@@ -133,3 +137,13 @@ async def test_a_look_reads_no_episode_twice(scenes: Scenes) -> None:
     await WatchDetectors(scene.ledgers, LocalClock())(scene.tenant)
 
     assert scene.sql("SELECT max(looks) FROM detector") == [(1,)]
+
+
+async def test_the_vetoes_of_an_arm_that_is_excluded_already_stop_nobody_else(scenes: Scenes) -> None:
+    scene = await scenes(HALVED)
+    await play(scene, 0, Side(vetoed=0.3), only="other")
+
+    assert await WatchDetectors(scene.ledgers, LocalClock())(scene.tenant) == []
+
+    assert scene.sql("SELECT action FROM action_state WHERE ineligible") == [(scene.key("other"),)]
+    assert scene.sql("SELECT looks FROM detector WHERE detector = 'veto_rate'") == [(1,)]

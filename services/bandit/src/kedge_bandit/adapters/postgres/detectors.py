@@ -1,8 +1,9 @@
 """Keep where detectors stand, and read what settled since they last looked.
 
 An episode counts once, with its first verdict; one that is vetoed only later counts again, as vetoed. Those count
-that were randomised, of the policy's configuration. The sides meet as in `ramp_reads`: a row of the baseline counts
-(1 - p)/p, which is the baseline in the contexts that the learned side got; in the veto rate every row counts 1.
+that were randomised, of the policy's configuration; of an action that is excluded only where nothing else that was
+learned is left. The sides meet as in `ramp_reads`: a row of the baseline counts (1 - p)/p, which is the baseline in the
+contexts that the learned side got; in the veto rate every row counts 1.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.ramp_metrics import Moments
 
-_PLACE = learning_tables.detector.c
+_PLACE, _ACTION = learning_tables.detector.c, learning_tables.action_state.c
 _ROW, _DRAWN = learning_tables.evidence.c, tables.decision.c
 _EARLIER = learning_tables.evidence.alias("earlier")
 _READING: Final = TypeAdapter(Reading)
@@ -114,6 +115,7 @@ def _looks(detector: Secondary) -> Any:
             _ROW.policy_version >= bindparam("configuration", type_=BigInteger),
             _DRAWN.is_randomised,
             counts,
+            ~and_(_is_excluded(), _is_not_alone()),
         )
         .subquery("rows")
         .c
@@ -122,6 +124,19 @@ def _looks(detector: Secondary) -> Any:
     totals = {"w": w, "wx": w * x, "ww": w * w, "wwx": w * w * x, "wwxx": w * w * x * x}
     sums = [func.coalesce(func.sum(total), 0.0).label(name) for name, total in totals.items()]
     return select(rows.is_learned, func.count().label("n"), *sums).where(x.is_not(None)).group_by(rows.is_learned)
+
+
+def _is_excluded() -> ColumnElement[bool]:
+    """Say whether a row's action is excluded by the veto rule now."""
+    return exists().where(_ACTION.policy == _ROW.policy, _ACTION.action == _ROW.action, _ACTION.ineligible)
+
+
+def _is_not_alone() -> ColumnElement[bool]:
+    """Say whether something else that was learned still serves."""
+    is_other = and_(
+        _ACTION.policy == _ROW.policy, _ACTION.action.not_in((_ROW.action, bindparam("baseline", type_=Text)))
+    )
+    return exists().where(is_other, ~_ACTION.ineligible)
 
 
 _LOOKS: Final = {detector: _looks(detector) for detector in Secondary}
