@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kedge.bandit.v1 import governance_service_pb2, policy_pb2, policy_service_pb2
+from kedge.bandit.v1 import governance_service_pb2, policy_pb2, policy_service_pb2, tenant_service_pb2
 from kedge_bandit.domain.principal import GRANTS, Permission, Role
 from tests.fixtures.ledgers import migrated_url
 from tests.fixtures.policies import two_models
@@ -124,6 +124,17 @@ async def test_an_alarm_of_one_tenant_cannot_stop_another(doors: Doors) -> None:
     name = f"tenants/{other}/policies/support"
     assert await sent(doors, key, alert(other)) == (200, {"policies": {name: "NOT_FOUND"}})
     assert await mode(doors, other) == policy_pb2.MODE_APPLY
+
+
+async def test_a_key_that_was_just_made_is_known(doors: Doors) -> None:
+    tenant = await policy_of(doors)
+    async with doors.stubs(doors.operator) as stubs:
+        request = tenant_service_pb2.CreateKeyRequest(
+            parent=f"tenants/{tenant}", principal="am", role=tenant_service_pb2.ROLE_ALARM, because="a test"
+        )
+        key = (await stubs.call(stubs.tenants.CreateKey, request)).key
+    assert (await sent(doors, key, alert(tenant)))[0] == 200
+    assert await mode(doors, tenant) == policy_pb2.MODE_FROZEN
 
 
 @pytest.mark.parametrize("role", [Role.CORE_APP, Role.VIEWER, Role.TRAINER])

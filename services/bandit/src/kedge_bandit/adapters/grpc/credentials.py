@@ -12,6 +12,7 @@ from kedge_bandit.adapters.identity.proof import (
     Certificate,
     CredentialUnknown,
     Look,
+    MayBeNew,
     ReadCertificate,
     Tokens,
 )
@@ -115,6 +116,15 @@ class Keyring:
         if authorization is None:
             raise Unauthenticated(NO_CREDENTIAL)
         return self._good(authorization) or self._recognise(authorization)
+
+    async def newest_holder(self, authorization: str | None) -> Principal:
+        """Find the principal as `holder` does, and look once more for who may be new. Raises Unauthenticated."""
+        try:
+            return self.holder(authorization)
+        except MayBeNew as error:
+            if not await error.may_try_again():
+                raise
+            return self.holder(authorization)
 
     def _good(self, credential: str | bytes) -> Principal | None:
         known = self._known.get(credential)

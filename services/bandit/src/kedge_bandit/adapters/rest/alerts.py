@@ -78,7 +78,7 @@ class Alerts:
         Where the database does not answer that is 500, and Alertmanager sends it again.
         """
         try:
-            caller = self.keyring.holder(request.headers.get("authorization"))
+            caller = await self.keyring.newest_holder(request.headers.get("authorization"))
             caller.check_anywhere(Permission.ALARM)
             alerts = list(_firing(orjson.loads(await read_body(request.scope, request.receive))))
         except Unauthenticated as error:

@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from kedge_bandit.adapters.grpc.credentials import Keyring
-from kedge_bandit.adapters.identity.proof import MayBeNew
 from kedge_bandit.domain.errors import KedgeError, Unauthenticated
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Principal
@@ -113,12 +112,7 @@ class Ofrep:
         bearer, key = request.headers.get("authorization"), request.headers.get("x-api-key")
         authorization = bearer if bearer is not None or key is None else f"Bearer {key}"
         try:
-            try:
-                return self.keyring.holder(authorization)
-            except MayBeNew as error:
-                if not await error.may_try_again():
-                    raise
-                return self.keyring.holder(authorization)
+            return await self.keyring.newest_holder(authorization)
         except Unauthenticated as error:
             raise _Refused(401, ErrorCode.GENERAL, str(error)) from error
 
