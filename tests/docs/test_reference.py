@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import Metric
 from kedge.bandit.v1 import holdout_service_pb2
 from kedge_bandit.adapters.grpc.decisions import DecisionServicer
 from kedge_bandit.adapters.grpc.episodes import EpisodeServicer
-from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.experiments import ExperimentServicer
+from kedge_bandit.adapters.grpc.feedback import FeedbackServicer
 from kedge_bandit.adapters.grpc.governance import GovernanceServicer
 from kedge_bandit.adapters.grpc.holdout import HoldoutServicer
 from kedge_bandit.adapters.grpc.permissions import PERMISSIONS
@@ -31,6 +31,7 @@ from kedge_bandit.domain.decision import LEARNABLE, Reason
 from kedge_bandit.domain.errors import KedgeError
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.principal import GRANTS, Permission, Role
+from kedge_bandit.entrypoints.divergence_metrics import DivergenceMetrics
 from kedge_bandit.entrypoints.gate_metrics import GateMetrics
 from kedge_bandit.entrypoints.settings import CLIENT_KEYS, PREFIX, Settings
 from kedge_bandit.entrypoints.worker_metrics import WorkerMetrics
@@ -129,8 +130,14 @@ def exposed(metric: MetricWrapperBase | Metric) -> list[str]:
 
 
 def test_every_metric_has_its_type_and_labels() -> None:
-    owners = Telemetry(CollectorRegistry()), WorkerMetrics(CollectorRegistry()), GateMetrics(CollectorRegistry())
-    found = [getattr(owner, field.name) for owner in owners for field in fields(owner)]
+    owners = (
+        Telemetry(CollectorRegistry()),
+        WorkerMetrics(CollectorRegistry()),
+        GateMetrics(CollectorRegistry()),
+        DivergenceMetrics(CollectorRegistry()),
+    )
+    held = [getattr(owner, field.name) for owner in owners for field in fields(owner)]
+    found = [one for each in held for one in (each.values() if isinstance(each, dict) else [each])]
     gauges = SnapshotCollector(list, lambda: 0.0, lambda: 0.0).collect()
     gauges += FlagCollector(lambda: 0.0).collect()
     metrics = [one for one in (*found, *gauges) if isinstance(one, MetricWrapperBase | Metric)]

@@ -11,6 +11,7 @@ from kedge_bandit.application.step_ramps import StepRamps
 from kedge_bandit.application.watch_blind import WatchBlind
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.errors import IllegalTransition
+from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.incident import Incident, close
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import Policy
@@ -41,10 +42,10 @@ async def approve(scene: Scene) -> None:
         await take_floor_stage(ledger, policy, scene.because(), floor=0.2, uniform_slice=None, proposal=APPROVED)
 
 
-async def after(scene: Scene, days: float) -> dict[str, int]:
+async def after(scene: Scene, days: float) -> dict[PolicyName, int]:
     """Let the worker look so many days after the watch began, by the database's clock."""
     [(since,)] = scene.sql("SELECT watch_time FROM divergence_watch")
-    return dict(await WatchBlind(scene.ledgers, FixedClock(since + timedelta(days=days)))(scene.tenant))
+    return await WatchBlind(scene.ledgers, FixedClock(since + timedelta(days=days)))(scene.tenant)
 
 
 async def now(scene: Scene) -> tuple[Policy, Ramp]:

@@ -73,7 +73,7 @@ class WatchBlind:
             await ledger.incidents.open(incident, change)
         if blind > 1 and policy.mode is Mode.APPLY:
             await ledger.policies.put(*set_mode(policy, Mode.OBSERVE, change))
-        log.warning("policy.blind", tenant=tenant, policy=policy.name, blind=blind)
+        log.warning("divergence.blind", tenant=tenant, policy=policy.name, blind=blind)
         return blind
 
 
