@@ -62,6 +62,21 @@ def test_who_only_reads_is_offered_no_reaction_and_allowed_none(place: Place) ->
         assert client.post("/tenants/acme/incidents/1/acknowledge").status_code == httpx.codes.FORBIDDEN
 
 
+def test_who_lets_go_learns_which_alarm_nobody_has_taken_on(place: Place) -> None:
+    incident = open_incident(place.stack, "acme", "judge_gap")
+    with place.visitor("acme", person="root", role="admin") as client:
+        assert f'href="/{incident}"' in client.get(f"/{POLICY}/unfreeze").text
+        client.post(f"/{incident}/acknowledge", data={"because": "mine", "request_id": "take"})
+        assert f'href="/{incident}"' not in client.get(f"/{POLICY}/unfreeze").text
+
+
+def test_an_operator_reads_how_many_tenants_a_freeze_of_everything_touches(place: Place) -> None:
+    with place.visitor() as client:
+        assert "Freeze everything: 2 tenants" in client.get("/tenants/acme/incidents").text
+    with place.visitor("acme", person="root", role="admin") as client:
+        assert "Freeze everything" not in client.get("/tenants/acme/incidents").text
+
+
 def test_the_same_click_twice_is_one_outcome_and_nonsense_is_none(place: Place) -> None:
     with place.visitor("acme", person="root", role="admin") as client:
         seen = re.findall(r'name="seen" value="([^"]+)"', client.get("/tenants/acme/feedback").text)[0]

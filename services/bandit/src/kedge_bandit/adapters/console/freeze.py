@@ -43,7 +43,17 @@ async def _show(visit: Visit, verb: str, refusal: CallRefused | None = None) -> 
     if verb == "unfreeze":
         event = await reading.last_change(visit, visit.tenant, name) if visit.tenant is not None else None
         facts["stopper"] = event.actor if event is not None else ""
+        facts["unowned"] = await _unowned(visit, name)
     return visit.show(f"{verb}.html", 200 if refusal is None else status_of(refusal), **facts)
+
+
+async def _unowned(visit: Visit, name: str) -> list[Any]:
+    """List incidents below a level that nobody has taken on: what an alarm froze goes on only after somebody has."""
+    if visit.tenant is None:
+        return []
+    found = await reading.incidents_of(visit, visit.tenant)
+    is_open = governance_service_pb2.INCIDENT_STATE_OPEN
+    return [one for one in found if one.state == is_open and one.policy.startswith(name)]
 
 
 async def _reach(visit: Visit, name: str) -> dict[str, Any]:
