@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 HEALTHY, HACKED = "healthy", "hacked"
-EPISODES = 480
+EPISODES = {HEALTHY: 200, HACKED: 480}
 INTERVAL = of(1, 15)
 """Seconds between two evaluations; in full as shipped."""
 MOST_WITHOUT_HOLDOUT, MOST_IN_ALL = 30, 60
@@ -73,7 +73,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
             chat = exits.enter_context(chat_server(answers))
             import_holdout(stack, tenant, chat.address, tmp_path_factory.mktemp(tenant))
             with stack.services(keys[tenant]) as services:
-                play(services, f"tenants/{tenant}/policies/support", EPISODES)
+                play(services, f"tenants/{tenant}/policies/support", EPISODES[tenant])
             checked(stack, tenant)
         hold(stack, tmp_path_factory.mktemp("proposal"))
         stack.kill("gate")  # it looks at every holdout when it starts again
@@ -89,7 +89,7 @@ def checked(stack: Stack, tenant: str) -> None:
     def settled() -> bool:
         status = json.loads(stack.kedge_here(*request).stdout)
         counts = status["episode_counts"]
-        return not int(status.get("backlog", 0)) and int(counts.get("SETTLED", 0)) == EPISODES
+        return not int(status.get("backlog", 0)) and int(counts.get("SETTLED", 0)) == EPISODES[tenant]
 
     wait_for(settled, "the episodes to settle")
     ran = stack.kedge_here("divergence", "check", tenant, "support", "--wait", "200", "--json")
@@ -121,7 +121,7 @@ def watched(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mo
         wait_for(running.up, "every target to be scraped", 120)
         for tenant, key in demo.keys.items():
             with demo.stack.services(key) as services:
-                play(services, f"tenants/{tenant}/policies/support", 60, start=EPISODES)
+                play(services, f"tenants/{tenant}/policies/support", 60, start=EPISODES[tenant])
         yield running
 
 
@@ -164,6 +164,12 @@ def test_every_panel_of_every_board_has_series(watched: Monitoring) -> None:
         wait_for(all_have, "every panel to have series", 120)
     finally:
         assert empty == []
+
+
+def test_prometheus_takes_every_query_that_marks_an_event(watched: Monitoring) -> None:
+    for board in BOARDS:
+        for one in json.loads(text_of(board))["annotations"]["list"]:
+            watched.query(filled(one["expr"], HACKED))
 
 
 def empty_panels(watched: Monitoring) -> list[str]:

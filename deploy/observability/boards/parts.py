@@ -12,6 +12,12 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.dashboard import DataSourceRef
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+CONSOLE = {
+    "Tenant": "/tenants/${tenant}",
+    "Incidents": "/tenants/${tenant}/incidents",
+    "Audit": "/tenants/${tenant}/audit",
+}
+"""Pages of the console that every board leads to."""
 POLICY = 'tenant=~"$tenant", policy=~"$policy"'
 """Selects the series of the chosen policies."""
 TENANT = 'tenant=~"$tenant"'
@@ -125,11 +131,12 @@ def _annotations() -> list[Builder[models.AnnotationQuery]]:
 
 
 def _links() -> list[Builder[models.DashboardLink]]:
-    console = (
-        dashboard.DashboardLink("Console").type(models.DashboardLinkType.LINK).url("${console}").target_blank(True)
-    )
+    pages = [
+        dashboard.DashboardLink(title).type(models.DashboardLinkType.LINK).url(f"${{console}}{path}").target_blank(True)
+        for title, path in CONSOLE.items()
+    ]
     boards = dashboard.DashboardLink("Boards").type(models.DashboardLinkType.DASHBOARDS).tags(["kedge"])
-    return [console, boards.as_dropdown(True).include_vars(True).keep_time(True)]
+    return [*pages, boards.as_dropdown(True).include_vars(True).keep_time(True)]
 
 
 def to_json(made: models.Dashboard) -> str:
