@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from kedge_bandit.application.experiments import Experimenting
@@ -197,6 +198,8 @@ async def test_a_report_is_frozen_when_it_ends_and_what_was_fixed_never_changes(
     assert ended.report.decision is ExperimentDecision.TOO_FEW
     with pytest.raises(IllegalTransition):
         await stage.experiments.end(tenant, "spring", ORDER)
+    with pytest.raises(psycopg.errors.CheckViolation, match="frozen"):
+        stage.scene.sql("UPDATE experiment SET report = '{}'")
     with pytest.raises(ExperimentExists):
         await stage.create()
     with pytest.raises(ExperimentNotFound):
