@@ -84,6 +84,14 @@ async def unfrozen(doors: Doors, tenant: str) -> None:
         await stubs.call(stubs.governance.Unfreeze, request)
 
 
+async def test_what_an_alert_says_is_kept_without_what_no_text_holds(doors: Doors) -> None:
+    tenant = await policy_of(doors)
+    key = await doors.key(tenant, Role.ALARM)
+    strange = {**alert(tenant), "annotations": {"summary": "\x00one\ntwo\u202e" + "x" * 2000}}
+    assert (await sent(doors, key, strange))[0] == 200
+    assert await mode(doors, tenant) == policy_pb2.MODE_FROZEN
+
+
 async def test_one_alert_freezes_once_and_a_new_one_freezes_again(doors: Doors) -> None:
     tenant = await policy_of(doors)
     key = await doors.key(tenant, Role.ALARM)

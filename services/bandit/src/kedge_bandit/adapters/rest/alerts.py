@@ -58,7 +58,8 @@ class _Alert:
     def order(self, caller: Principal) -> Order:
         """Ask for the freeze, once for this alert."""
         because = f"alert {self.name}: {self.says}" if self.says else f"alert {self.name} fires"
-        return Order(caller.actor, because[:MAX_BECAUSE], WriteId(self.key, self.key))
+        printable = "".join(filter(str.isprintable, because))
+        return Order(caller.actor, printable[:MAX_BECAUSE], WriteId(self.key, self.key))
 
 
 @dataclass(frozen=True, slots=True)
