@@ -159,6 +159,9 @@ def test_what_was_never_served_alone_is_valued_from_the_log(ready: Stack) -> Non
         assert found["lift"][way]["low"] > 0.0
     shown = ready.kedge("evaluate", TENANT, "support", "--serve", "praise=0.5", "--serve", "plain=0.5")
     assert "SNIPS" in shown.stdout
+    same = ready.kedge("evaluate", TENANT, "support", "--serve", "plain")
+    assert "0.0000 [0.0000, 0.0000]" in same.stdout
+    assert "refused" not in same.stdout
     refused = ready.kedge("evaluate", TENANT, "support", "--serve", "praise", "--days", "0.0000001")
     assert refused.returncode == 1
     assert "no number" in refused.stderr

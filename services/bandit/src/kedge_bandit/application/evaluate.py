@@ -48,7 +48,7 @@ class Target:
             total = sum(shares.values())
             if min(shares.values(), default=0.0) < 0.0 or not abs(total - 1.0) <= _OFF:
                 found = f"{dict(shares)!r}, which sums to {total:g}"
-                raise InvalidValue(f"target of {where!r}", found, "probabilities of action keys that sum to 1")
+                raise InvalidValue(f"target of {where[:80]!r}", found, "probabilities of action keys that sum to 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

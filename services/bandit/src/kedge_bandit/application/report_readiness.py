@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Final, Protocol
 
 from kedge_bandit.application.administration_ports import LearnedState
@@ -13,7 +13,7 @@ from kedge_bandit.application.divergence_ports import Divergences
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger
 from kedge_bandit.application.verify_isolation import Walls, pairs
-from kedge_bandit.domain.divergence import ALARM, DIVERGENCE, Lift
+from kedge_bandit.domain.divergence import ALARM, DIVERGENCE
 from kedge_bandit.domain.divergence_check import Outcome
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.domain.incident import IncidentState
@@ -22,7 +22,7 @@ from kedge_bandit.domain.mode import policy_clock
 from kedge_bandit.domain.phases import criteria
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.proposal_state import ProposalState
-from kedge_bandit.domain.readiness import PolicyFacts, Readiness, Settled, Stopped, TenantFacts, Watched
+from kedge_bandit.domain.readiness import PolicyFacts, Readiness, Settled, Stopped, TenantFacts, Watched, averaged
 
 CHECKS: Final = 30
 """Newest divergence checks that the lifts are read from."""
@@ -143,8 +143,8 @@ async def _watched(ledger: ReadinessLedger, policy: Policy) -> Watched | None:
     reading = newest[0].readings.get(DIVERGENCE) if newest else None
     success = await ledger.divergence.newest(policy.name, succeeded=True)
     return Watched(
-        reward=over([check.reward for check in compared if check.reward is not None]),
-        holdout=over([check.holdout.lift for check in compared if check.holdout.lift is not None], is_shared=True),
+        reward=averaged([check.reward for check in compared if check.reward is not None]),
+        holdout=averaged([check.holdout.lift for check in compared if check.holdout.lift is not None], is_shared=True),
         checks=len(compared),
         evidence=0.0 if reading is None else reading.evidence,
         threshold=ALARM if reading is None else reading.threshold,
@@ -152,20 +152,3 @@ async def _watched(ledger: ReadinessLedger, policy: Policy) -> Watched | None:
         interval=policy.spec.divergence.interval,
         is_blind=watch.blind > 0,
     )
-
-
-def over(lifts: Sequence[Lift], *, is_shared: bool = False) -> Lift | None:
-    """Average lifts, the surer ones counting more.
-
-    Args:
-        is_shared: they are of the same cases, so that more of them are no surer than one of mean precision.
-
-    >>> over([Lift(0.1, 0.02), Lift(0.2, 0.02)])
-    Lift(value=0.15000000000000002, error=0.01414213562373095)
-    """
-    if not lifts:
-        return None
-    weights = [1.0 / lift.error**2 for lift in lifts]
-    value = sum(weight * lift.value for weight, lift in zip(weights, lifts, strict=True)) / sum(weights)
-    precision = sum(weights) / (len(weights) if is_shared else 1)
-    return Lift(value, 1.0 / sqrt(precision))

@@ -103,8 +103,9 @@ def _compared(policy: PolicyFacts) -> Found:
 
 
 def _by_people(policy: PolicyFacts) -> Found:
-    approved = [each for each in policy.serving if each.approver_person or each.approver]
-    text = f"{len(policy.serving)} proposals serve, {len(approved)} of them approved by somebody"
+    forced = [each for each in policy.serving if each.forced]
+    approved = [each for each in policy.serving if each.approver and not each.forced]
+    text = f"{len(policy.serving)} proposals serve: {len(approved)} approved by somebody, {len(forced)} forced"
     return text, len(approved) == len(policy.serving)
 
 
