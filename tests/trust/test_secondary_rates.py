@@ -24,7 +24,7 @@ from tests.trust.written import write_json
 
 HALF_YEARS = size.of(20, 200)
 EPISODES = 180 * 300
-FAULTY = size.of(60, 400)
+FAULTY = 400
 WORTH_FINDING = 30
 """Looks within which a planted fault has to be found."""
 

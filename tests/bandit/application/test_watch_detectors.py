@@ -1,4 +1,4 @@
-"""The worker freezes a policy by itself when its judge, its answers or its vetoes part from the baseline's."""
+"""The worker freezes a policy whose vetoes rise, and says where its judge or its answers part from the baseline's."""
 
 from dataclasses import dataclass, replace
 
@@ -64,8 +64,8 @@ async def play(scene: Scene, name: int, learned: Side, *, only: str = "") -> Non
         pass
 
 
-async def is_frozen(scene: Scene, watch: WatchDetectors, learned: Side, *, rounds: range) -> bool:
-    """Play and look until the policy is frozen; says whether it was."""
+async def alarms(scene: Scene, watch: WatchDetectors, learned: Side, *, rounds: range) -> bool:
+    """Play and look until something trips; says whether it did."""
     for name in rounds:
         await play(scene, name, learned)
         if await watch(scene.tenant):
@@ -78,23 +78,14 @@ async def mode(scene: Scene) -> Mode:
         return (await ledger.policies.get(SUPPORT)).mode
 
 
-@pytest.mark.parametrize(
-    ("detector", "learned"),
-    [
-        ("judge_gap", Side(judged=0.95, verified=0.5)),
-        ("answer_length", Side(tokens=180)),
-        ("veto_rate", Side(vetoed=0.12)),
-    ],
-)
-async def test_a_planted_fault_freezes_the_policy_and_says_why(scenes: Scenes, detector: str, learned: Side) -> None:
+async def test_a_rise_of_vetoes_freezes_the_policy_and_says_why(scenes: Scenes) -> None:
     scene = await scenes(HALVED)
-    watch = WatchDetectors(scene.ledgers, LocalClock())
 
-    assert await is_frozen(scene, watch, learned, rounds=range(4))
+    assert await alarms(scene, WatchDetectors(scene.ledgers, LocalClock()), Side(vetoed=0.12), rounds=range(4))
 
     assert await mode(scene) is Mode.FROZEN
     [(tripped, froze, evidence)] = scene.sql("SELECT detector, froze, evidence FROM incident")
-    assert (tripped, froze) == (detector, True)
+    assert (tripped, froze) == ("veto_rate", True)
     assert "evidence" in evidence
     verbs = scene.sql("SELECT verb, actor FROM audit_event ORDER BY audit_sequence DESC LIMIT 2")
     assert verbs == [("incident.opened", "kedge"), ("policy.frozen", "kedge")]
@@ -102,31 +93,46 @@ async def test_a_planted_fault_freezes_the_policy_and_says_why(scenes: Scenes, d
     assert because == evidence
 
 
+@pytest.mark.parametrize(
+    ("detector", "learned"),
+    [("judge_gap", Side(judged=0.95, verified=0.5)), ("answer_length", Side(tokens=180))],
+)
+async def test_a_pleased_judge_and_longer_answers_open_one_incident_and_freeze_nothing(
+    scenes: Scenes, detector: str, learned: Side
+) -> None:
+    scene = await scenes(HALVED)
+    watch = WatchDetectors(scene.ledgers, LocalClock())
+
+    assert await alarms(scene, watch, learned, rounds=range(4))
+    assert not await alarms(scene, watch, learned, rounds=range(4, 6))  # people know of it
+
+    assert await mode(scene) is Mode.APPLY
+    assert scene.sql("SELECT detector, state, froze FROM incident") == [(detector, "OPEN", False)]
+
+
 async def test_a_healthy_policy_is_looked_at_and_left_alone(scenes: Scenes) -> None:
     scene = await scenes(HALVED)
     watch = WatchDetectors(scene.ledgers, LocalClock())
 
-    assert not await is_frozen(scene, watch, Side(judged=0.65, verified=0.65), rounds=range(2))
+    assert not await alarms(scene, watch, Side(judged=0.65, verified=0.65), rounds=range(2))
 
     assert await mode(scene) is Mode.APPLY
     looks = scene.sql("SELECT detector, looks FROM detector ORDER BY detector")
     assert looks == [("answer_length", 2), ("judge_gap", 2), ("veto_rate", 2)]
 
 
-async def test_after_an_alarm_the_detector_starts_anew(scenes: Scenes) -> None:
+async def test_after_a_freeze_the_detector_starts_anew(scenes: Scenes) -> None:
     scene = await scenes(HALVED)
     watch = WatchDetectors(scene.ledgers, LocalClock())
-    assert await is_frozen(scene, watch, Side(tokens=300), rounds=range(3))
+    assert await alarms(scene, watch, Side(vetoed=0.12), rounds=range(4))
     async with scene.ledgers.open(scene.tenant) as ledger:
         found = await ledger.policies.get(SUPPORT)
         moved = unfreeze(found, scene.because(), resume=Mode.APPLY, quarantine=QuarantineChoice.KEEP)
         await ledger.policies.put(*moved)
     await scene.learn()
 
-    assert not await is_frozen(scene, watch, Side(), rounds=range(3, 4))
-
-    [(evidence,)] = scene.sql("SELECT reading ->> 'evidence' FROM detector WHERE detector = 'answer_length'")
-    assert float(evidence) < 2
+    [(reading, known)] = scene.sql("SELECT reading, known FROM detector WHERE detector = 'veto_rate'")
+    assert (reading, known) == (None, 0.0)
 
 
 async def test_a_look_reads_no_episode_twice(scenes: Scenes) -> None:

@@ -88,6 +88,7 @@ CREATE TABLE {schema}.detector (
     looks bigint NOT NULL,
     look_time timestamptz NOT NULL,
     usual jsonb NOT NULL,                       -- the baseline's vetoes, fading
+    known double precision NOT NULL,            -- what people were told of already
     reading jsonb,                              -- of its last look; none before the first, and after an alarm
     PRIMARY KEY (policy, detector)
 );

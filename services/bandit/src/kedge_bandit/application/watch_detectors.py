@@ -1,7 +1,7 @@
-"""Watch what needs no holdout: the worker freezes a policy whose judge, answers or vetoes part from its baseline's."""
+"""Watch what needs no holdout: the worker says where judge, answers or vetoes part from the baseline's, or freezes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -42,7 +42,7 @@ class WatchDetectors:
     _read: dict[tuple[TenantId, PolicyName, Secondary], int] = field(default_factory=dict)
 
     async def __call__(self, tenant: TenantId) -> Sequence[PolicyName]:
-        """Take every look that is due; gives the policies that were frozen.
+        """Take every look that is due; gives the policies at which something tripped.
 
         Raises:
             TenantDenied, StoreUnavailable.
@@ -50,15 +50,15 @@ class WatchDetectors:
         async with self.ledgers.open(tenant) as ledger:
             head = await ledger.detectors.head()
             names = [policy.name for policy in await ledger.policies.list() if policy.mode is Mode.APPLY]
-        frozen = []
+        alarmed = []
         for name in names:
             waiting = [one for one in Secondary if head - self._read.get((tenant, name, one), 0) >= NEW_ROWS]
             try:
                 if waiting and await self._look(tenant, name, waiting, head):
-                    frozen.append(name)
+                    alarmed.append(name)
             except KedgeError as error:
                 log.warning("detectors.not_looked_at", tenant=tenant, policy=name, reason=error.reason)
-        return frozen
+        return alarmed
 
     async def _look(self, tenant: TenantId, name: PolicyName, waiting: Sequence[Secondary], head: int) -> bool:
         async with self.ledgers.open(tenant) as ledger:
@@ -78,18 +78,17 @@ class WatchDetectors:
                 moved = place.after(detector, look, head)
                 if moved.reading is not None and moved.reading.trips:
                     tripped.append(moved.reading)
-                    moved = replace(moved, reading=None)
+                    moved = moved.told(detector, moved.reading)
                 await ledger.detectors.put(name, detector, moved)
             if tripped:
-                await self._freeze(ledger, policy, tripped, tenant)
+                await self._tell(ledger, policy, tripped, tenant)
         return bool(tripped)
 
-    async def _freeze(
-        self, ledger: GovernedLedger, policy: Policy, tripped: Sequence[Reading], tenant: TenantId
-    ) -> None:
+    async def _tell(self, ledger: GovernedLedger, policy: Policy, tripped: Sequence[Reading], tenant: TenantId) -> None:
         because = "; ".join(in_words(reading) for reading in tripped)
         change = Change(tenant=tenant, actor=KEDGE, because=because, at=self.clock.now())
-        await ledger.policies.put(*freeze(policy, change))
+        if any(Secondary(reading.detector).freezes for reading in tripped):
+            await ledger.policies.put(*freeze(policy, change))
         for reading in tripped:
             incident = Incident(
                 policy=policy.name,
@@ -97,7 +96,7 @@ class WatchDetectors:
                 statistic=reading.value,
                 evidence=in_words(reading),
                 open_time=change.at,
-                froze=True,
+                froze=Secondary(reading.detector).freezes,
             )
             await ledger.incidents.open(incident, change)
             log.warning("detector.tripped", tenant=tenant, policy=policy.name, detector=reading.detector)

@@ -15,7 +15,7 @@ of looks were vetted in `tests/trust/test_secondary_rates.py`.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -45,6 +45,11 @@ class Secondary(StrEnum):
     JUDGE_GAP = "judge_gap"
     ANSWER_LENGTH = "answer_length"
     VETO_RATE = "veto_rate"
+
+    @property
+    def freezes(self) -> bool:
+        """Whether it stops its policy: a rise of vetoes alone does; the others tell a person, and hold ramps."""
+        return self is Secondary.VETO_RATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +122,14 @@ class Place:
     Attributes:
         through: place in the evidence log up to which it has read.
         looks: that it took.
+        known: what the last alarm told people of; the next one is about what comes on top of it.
         reading: of its last look; None before the first, and after an alarm, when it starts anew.
     """
 
     through: int = 0
     looks: int = 0
     usual: UsualVetoes = UsualVetoes()
+    known: float = 0.0
     reading: Reading | None = None
 
     def after(self, detector: Secondary, look: Look, through: int) -> "Place":
@@ -131,16 +138,23 @@ class Place:
         if detector is Secondary.VETO_RATE:
             usual = usual.after(look.baseline.n, round(look.baseline.wx))
         before = {} if self.reading is None else {detector.value: self.reading}
-        reading = look_at(detector, look, usual, before)
-        return Place(through=through, looks=self.looks + 1, usual=usual, reading=reading)
+        reading = look_at(detector, look, usual, before, known=self.known)
+        return Place(through=through, looks=self.looks + 1, usual=usual, known=self.known, reading=reading)
+
+    def told(self, detector: Secondary, reading: Reading) -> "Place":
+        """Start anew after an alarm. What froze has no excuse the next time; what was only told is known then."""
+        return replace(self, known=self.known if detector.freezes else reading.value, reading=None)
 
 
-def look_at(detector: Secondary, look: Look, usual: UsualVetoes, before: Mapping[str, Reading]) -> Reading:
+def look_at(
+    detector: Secondary, look: Look, usual: UsualVetoes, before: Mapping[str, Reading], known: float = 0.0
+) -> Reading:
     """Take what settled into a detector.
 
     Args:
         usual: the baseline's vetoes, those of this look included; only for the veto rate.
         before: the reading of the look before, under the detector's name; empty at the first.
+        known: what people were told of already; not for the veto rate.
 
     >>> longer = Look(Moments(300, 300, 1530, 300, 1530, 7903), Moments(300, 300, 1470, 300, 1470, 7303))
     >>> reading = look_at(Secondary.ANSWER_LENGTH, longer, UsualVetoes(), {})
@@ -149,9 +163,9 @@ def look_at(detector: Secondary, look: Look, usual: UsualVetoes, before: Mapping
     """
     match detector:
         case Secondary.JUDGE_GAP:
-            return read(detector, _lift(look), MOST_JUDGE_GAP, before)
+            return read(detector, _lift(look), known + MOST_JUDGE_GAP, before)
         case Secondary.ANSWER_LENGTH:
-            return read(detector, _lift(look), math.log(MOST_LENGTH_RATIO), before)
+            return read(detector, _lift(look), known + math.log(MOST_LENGTH_RATIO), before)
         case Secondary.VETO_RATE:
             cap = usual.cap
             error = math.sqrt(cap * (1 - cap) / look.learned.n)

@@ -47,6 +47,7 @@ class PostgresDetectors:
                 through=row.through,
                 looks=row.looks,
                 usual=_USUAL.validate_python(row.usual),
+                known=row.known,
                 reading=None if row.reading is None else _READING.validate_python(row.reading),
             )
             for row in await self._connection.execute(wanted)
@@ -72,6 +73,7 @@ class PostgresDetectors:
             "looks": place.looks,
             "look_time": func.now(),
             "usual": _USUAL.dump_python(place.usual, mode="json"),
+            "known": place.known,
             "reading": None if place.reading is None else _READING.dump_python(place.reading, mode="json"),
         }
         put = upsert(learning_tables.detector).values(key | row)

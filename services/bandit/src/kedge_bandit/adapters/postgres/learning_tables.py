@@ -229,6 +229,7 @@ detector = Table(
     big("looks"),
     time("look_time"),
     json("usual"),
+    real("known"),
     json("reading"),
     schema=TENANT,
 )
