@@ -40,7 +40,7 @@ CUT_OFF = ("UNAVAILABLE", "UNAVAILABLE")
 
 @pytest.fixture
 async def doors(migrated_url: str, tmp_path: Path) -> AsyncIterator[Doors]:
-    settings = tls_settings(tmp_path, OURS.server(), OURS)
+    settings: dict[str, Any] = tls_settings(tmp_path, OURS.server(), OURS)
     async with open_doors(migrated_url, authority=OURS, **settings) as opened:
         yield opened
 

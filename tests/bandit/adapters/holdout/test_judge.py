@@ -134,7 +134,7 @@ async def test_a_served_model_answers_and_judges(model_address: str, tmp_path: P
             tenant=ACME,
             policy=PolicyName("support"),
             incumbent=arms[0],
-            candidate=arms[1],
+            candidate=lambda _case: arms[1],
             fetch=fetch,
             judge=judge,
             score=connect.score,
