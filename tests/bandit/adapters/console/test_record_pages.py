@@ -15,6 +15,7 @@ from kedge.bandit.v1 import (
     experiment_pb2,
     experiment_service_pb2,
     governance_service_pb2,
+    policy_pb2,
     policy_service_pb2,
 )
 from kedge_bandit.adapters.console import curves, over_time, reward_parts
@@ -160,7 +161,7 @@ async def test_the_overview_shows_the_holdout_beside_the_reward() -> None:
 
 
 QUIET = {
-    "GetMode": governance_service_pb2.GetModeResponse(mode=1, effective_mode=1),
+    "GetMode": governance_service_pb2.GetModeResponse(mode=policy_pb2.MODE_APPLY, effective_mode=policy_pb2.MODE_APPLY),
     "ListAuditEvents": governance_service_pb2.ListAuditEventsResponse(),
     "ListIncidents": governance_service_pb2.ListIncidentsResponse(),
 }

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from kedge.bandit.v1 import experiment_pb2
 from kedge.bandit.v1 import experiment_service_pb2 as pb
-from kedge_bandit.adapters.console import reading
+from kedge_bandit.adapters.console import reading, wording
 from kedge_bandit.adapters.console.backend import CallRefused
 from kedge_bandit.adapters.console.visit import Visit
 
@@ -29,6 +29,15 @@ def decision(report: experiment_pb2.ExperimentReport) -> str:
     return experiment_pb2.ExperimentDecision.Name(report.decision).removeprefix("EXPERIMENT_DECISION_")
 
 
+def lift(value: float) -> str:
+    """Write a lift of whatever unit with its sign.
+
+    >>> lift(0.0412), lift(-12.3), lift(640.7)
+    ('+0.041', '−12.3', '+641')
+    """
+    return wording.signed(value, 3 if abs(value) < 1 else 1 if abs(value) < 100 else 0)
+
+
 async def show(visit: Visit) -> Response:
     """Show a policy's experiments, the newest first."""
     assert visit.tenant is not None  # noqa: S101 - the path names it
@@ -47,6 +56,7 @@ async def show(visit: Visit) -> Response:
         experiments=shown,
         kpis=kpis,
         decision=decision,
+        lift=lift,
         tones=DECISION_TONE,
         units=experiment_pb2.ExperimentUnit,
     )
