@@ -1,5 +1,6 @@
 """Fix experiments before they start, look at them as often as one likes, and freeze what they showed when they end."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,4 +87,4 @@ class Experimenting:
 
 async def _shown(ledger: ExperimentLedger, experiment: Experiment, now: datetime) -> ExperimentReport:
     measured = await measure(ledger, experiment, min(now, experiment.end))
-    return report(measured, experiment.primary, experiment.guardrails)
+    return await asyncio.to_thread(report, measured, experiment.primary, experiment.guardrails)  # decisions go on

@@ -1,5 +1,6 @@
 """Read how a policy does, in the figures that people steer by."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -83,23 +84,33 @@ class ReadKpis:
             judged = await ledger.experiments.judged(name, start, now)
             pairs = await ledger.experiments.preferences(name, start, now)
             per_cell = effective_per_cell(policy, await ledger.policies.learned(name, with_cells=False))
-        reward, latency, veto_rate = _findings(window.rows)
-        turns = _turns(window.drawn)
-        return Kpis(
-            episodes=len(window.signals),
-            reward=reward,
-            latency=latency,
-            veto_rate=veto_rate,
-            people=win_rate(compared(pairs, policy.spec.baseline_key)),
-            judge=win_rate([Compared(str(case), score) for case, score in enumerate(judged)]),
-            pareto=pareto(turns),
-            regret=regret(turns),
-            coverage=coverage(window.signals, SIGNALS),
-            non_baseline_share=window.beside / window.decisions if window.decisions else 0.0,
-            effective_episodes=per_cell,
-            half_life_seconds=policy.spec.half_life.total_seconds(),
-            advice=advice_of(reward),
-        )
+        return await asyncio.to_thread(_kpis, policy, window, pairs, judged, per_cell)  # decisions go on
+
+
+def _kpis(
+    policy: Policy,
+    window: _Window,
+    pairs: Sequence[PreferredPair],
+    judged: Sequence[float],
+    per_cell: float | None,
+) -> Kpis:
+    reward, latency, veto_rate = _findings(window.rows)
+    turns = _turns(window.drawn)
+    return Kpis(
+        episodes=len(window.signals),
+        reward=reward,
+        latency=latency,
+        veto_rate=veto_rate,
+        people=win_rate(compared(pairs, policy.spec.baseline_key)),
+        judge=win_rate([Compared(str(case), score) for case, score in enumerate(judged)]),
+        pareto=pareto(turns),
+        regret=regret(turns),
+        coverage=coverage(window.signals, SIGNALS),
+        non_baseline_share=window.beside / window.decisions if window.decisions else 0.0,
+        effective_episodes=per_cell,
+        half_life_seconds=policy.spec.half_life.total_seconds(),
+        advice=advice_of(reward),
+    )
 
 
 def compared(pairs: Sequence[PreferredPair], baseline: str) -> list[Compared]:

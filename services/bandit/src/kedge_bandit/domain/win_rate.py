@@ -57,7 +57,8 @@ def win_rate(pairs: Sequence[Compared]) -> WinRate:
         return WinRate(pairs=len(pairs), ties=ties, value=value)
     _, unit = np.unique(np.array([pair.unit for pair in pairs]), return_inverse=True)
     sums, sizes = np.bincount(unit, scores), np.bincount(unit)
-    chosen = np.random.default_rng(_SEED).integers(0, len(sums), (RESAMPLES, len(sums)))
-    rates = sums[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)
+    random = np.random.default_rng(_SEED)
+    chosen = (random.integers(0, len(sums), len(sums)) for _ in range(RESAMPLES))
+    rates = [float(np.sum(sums[units]) / np.sum(sizes[units])) for units in chosen]
     lower, upper = np.quantile(rates, (0.025, 0.975))
     return WinRate(pairs=len(pairs), ties=ties, value=value, lower=float(lower), upper=float(upper))
