@@ -4,9 +4,11 @@ import html
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+import typer
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from kedge.bandit.v1 import (
     policy_service_pb2,
     proposal_pb2,
 )
-from kedge_bandit.adapters.console import audit, diff
+from kedge_bandit.adapters.console import audit, diff, rendering
 from kedge_bandit.adapters.console.app import Console, build_app
 from kedge_bandit.adapters.console.backend import Backend
 from kedge_bandit.adapters.console.gym_wire import Gym
@@ -30,6 +32,7 @@ from kedge_bandit.adapters.console.standing import stand
 from kedge_bandit.adapters.console.verdict import Verdict
 from kedge_bandit.domain.identifiers import TenantId
 from kedge_bandit.domain.principal import Permission, Person, Role
+from kedge_bandit.entrypoints.cli import app
 
 ACME = TenantId("acme")
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Zl", "Zp"], include_characters="\n<&"))
@@ -69,6 +72,20 @@ def test_every_page_is_listed_once_and_every_action_takes_more_than_reading() ->
 def test_every_template_can_be_read() -> None:
     environment = make_rendering().environment
     assert len([environment.get_template(name) for name in environment.list_templates()]) > 10
+
+
+def test_every_command_line_that_a_page_shows_is_a_command() -> None:
+    shown = set()
+    for path in Path(rendering.__file__).with_name("templates").glob("*.html"):
+        shown |= set(re.findall(r"kedge ([a-z-]+)(?: ([a-z]+))?", path.read_text(encoding="utf-8")))
+    wrong = []
+    for noun, verb in shown:
+        command = typer.main.get_command(app).get_command(None, noun)  # type: ignore[attr-defined]  # a group
+        verbs = getattr(command, "commands", {})
+        if command is None or (verbs and verb and verb not in verbs):
+            wrong.append((noun, verb))
+    assert len(shown) > 20
+    assert wrong == []
 
 
 @pytest.mark.parametrize(
@@ -166,11 +183,11 @@ async def test_a_fault_of_our_own_is_a_page_that_tells_nothing_of_itself() -> No
     sessions = Sessions()
     secret = sessions.begin(Session(person=None, roles={None: Role.OPERATOR}, bearers={None: "key"}, until=1e12))
     origins = ["http://console"]
-    app = build_app(
+    pages = build_app(
         Console(origins=origins, connect=nowhere, doors=Doors(), rendering=make_rendering(), sessions=sessions)
     )
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with pages.router.lifespan_context(pages):
+        transport = httpx.ASGITransport(pages, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=origins[0]) as client:
             answer = await client.get("/", headers={"cookie": f"{COOKIE}={secret}"})
     assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR

@@ -19,6 +19,7 @@ TRIPPED: Final = {
     "judge_gap": "The judge's scores rose more than success did",
     "answer_length": "Answers grew longer",
     "veto_rate": "Vetoes rose",
+    "blind": "The holdout could not be measured for too long",
 }
 """What a detector found, in words."""
 
