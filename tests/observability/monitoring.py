@@ -29,12 +29,13 @@ def program(name: str) -> str | None:
 class Monitoring:
     """A Prometheus that scrapes a stack, and an Alertmanager that it tells."""
 
+    client: httpx.Client
     prometheus: str
     alertmanager: str
 
     def query(self, expr: str) -> list[Any]:
         """Ask for an expression's series as they are now."""
-        answer = httpx.post(f"{self.prometheus}/api/v1/query", data={"query": expr}, timeout=30).json()
+        answer = self.client.post(f"{self.prometheus}/api/v1/query", data={"query": expr}).json()
         assert answer["status"] == "success", (expr, answer)
         found: list[Any] = answer["data"]["result"]
         return found
@@ -45,12 +46,12 @@ class Monitoring:
 
     def alerts(self) -> list[Any]:
         """List what fires."""
-        found = httpx.get(f"{self.prometheus}/api/v1/alerts", timeout=30).json()["data"]["alerts"]
+        found = self.client.get(f"{self.prometheus}/api/v1/alerts").json()["data"]["alerts"]
         return [alert for alert in found if alert["state"] == "firing"]
 
     def told(self) -> int:
         """Count the messages that Kedge took from Alertmanager."""
-        text = httpx.get(f"{self.alertmanager}/metrics", timeout=30).text
+        text = self.client.get(f"{self.alertmanager}/metrics").text
         counts = {name: float(value) for name, value in _SENT.findall(text)}
         return int(counts["notifications"] - counts["notifications_failed"])
 
@@ -86,7 +87,8 @@ def monitoring(stack: Stack, ports: Sequence[int], folder: Path, *, interval: st
         options = (f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}")
         command = (program("prometheus"), *options, f"--web.listen-address=127.0.0.1:{web}")
         exits.enter_context(_running(command, folder / "prometheus.log", f"http://127.0.0.1:{web}/-/ready"))
-        yield Monitoring(f"http://127.0.0.1:{web}", f"http://127.0.0.1:{alerts}")
+        client = exits.enter_context(httpx.Client(timeout=30))
+        yield Monitoring(client, f"http://127.0.0.1:{web}", f"http://127.0.0.1:{alerts}")
 
 
 @contextmanager
