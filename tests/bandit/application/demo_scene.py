@@ -5,6 +5,7 @@ from dataclasses import replace
 from kedge_bandit.adapters.grpc.wire import context_of
 from kedge_bandit.adapters.grpc.wire_policy import spec_of
 from kedge_bandit.domain.context import bucket
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.draw import uniform
 from kedge_bandit.domain.eligibility import PLAIN, Choice, Wish, choose
 from kedge_bandit.domain.mode import Mode
@@ -49,7 +50,13 @@ class DemoTraffic:
         self.features = spec_of(world.policy).features
 
     async def play(
-        self, turns: int, *, blind_to: str = "", lost_every: int = 0, baseline_for: frozenset[str] = frozenset()
+        self,
+        turns: int,
+        *,
+        blind_to: str = "",
+        lost_every: int = 0,
+        baseline_for: frozenset[str] = frozenset(),
+        closed_by: Reason | None = None,
     ) -> None:
         """Play so many more turns.
 
@@ -57,10 +64,13 @@ class DemoTraffic:
             blind_to: the verifier takes whatever this arm answers for a success, and the judge is flattered.
             lost_every: of the turns that were not served the baseline, this one's outcomes are lost; 0: none.
             baseline_for: sessions for which the core application asks for the baseline; a session has five turns.
+            closed_by: why the baseline alone is published, BUDGET or CAP.
         """
         end = self.turn + turns
         while self.turn < end:
             allocations = await published(self.scene)
+            if closed_by is not None:
+                allocations = {name: replace(one, closed=closed_by) for name, one in allocations.items()}
             rows: list[Row] = []
             for _ in range(min(CHUNK, end - self.turn)):
                 rows += self._one(allocations, blind_to, lost_every, baseline_for)

@@ -10,6 +10,7 @@ from kedge_bandit.application.experiments import Experimenting
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.read_kpis import ReadKpis
 from kedge_bandit.domain.audit import Actor
+from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.errors import IllegalTransition, InvalidValue
 from kedge_bandit.domain.experiment import (
     Experiment,
@@ -160,12 +161,18 @@ async def test_a_broken_split_shows_nothing_but_itself(scenes: Scenes, world: Wo
     assert ended.report.findings == ()
 
 
+def controls(tenant: str, turns: int) -> frozenset[str]:
+    """The sessions of so many turns that are on the baseline side, by their hash."""
+    sessions = [f"s-{number}" for number in range(turns // 5)]
+    return frozenset(s for s in sessions if side_of(tenant, "spring", s, 0.5) is ExperimentSide.BASELINE)
+
+
 async def test_sessions_are_held_to_the_side_of_their_hash(scenes: Scenes, world: World) -> None:
     stage = await staged(scenes, world)
     await stage.traffic.play(LEARN_FIRST)
     await stage.create(unit=ExperimentUnit.SESSION, control_share=0.5)
-    tenant, sessions = stage.scene.tenant, [f"s-{n}" for n in range((LEARN_FIRST + TURNS) // 5)]
-    control = frozenset(s for s in sessions if side_of(tenant, "spring", s, 0.5) is ExperimentSide.BASELINE)
+    tenant = stage.scene.tenant
+    control = controls(tenant, LEARN_FIRST + TURNS)
     assert await stage.experiments.assignment(tenant, "spring", next(iter(control))) is ExperimentSide.BASELINE
     await stage.traffic.play(TURNS, baseline_for=control)
     report = await stage.shown()
@@ -210,3 +217,16 @@ async def test_a_report_is_frozen_when_it_ends_and_what_was_fixed_never_changes(
     assert [one.experiment.experiment_id for one in listed] == [made.experiment_id]
     verbs = stage.scene.sql("SELECT verb FROM audit_event WHERE verb LIKE 'experiment.%' ORDER BY audit_sequence")
     assert verbs == [("experiment.created",), ("experiment.ended",)]
+
+
+async def test_a_session_whose_policy_had_spent_its_budget_still_counts_on_its_side(
+    scenes: Scenes, world: World
+) -> None:
+    stage = await staged(scenes, world)
+    await stage.create(unit=ExperimentUnit.SESSION, control_share=0.5)
+    await stage.traffic.play(100, closed_by=Reason.BUDGET, baseline_for=controls(stage.scene.tenant, 100))
+    report = await stage.shown()
+    assert report.episodes > 30
+    assert report.ratio.learned > 0
+    assert report.served_share == 0.0
+    assert report.crossed == 0

@@ -94,6 +94,14 @@ def test_less_is_better_of_costs() -> None:
     assert report(measured, (COST,), ()).decision is ExperimentDecision.PROMOTE
 
 
+def test_of_a_policy_that_served_the_baseline_alone_nothing_is_known_without_the_floor() -> None:
+    measured = Measured(
+        assigned=halves(), values={REWARD: np.ones(N)}, crossed=0, served_share=0.0, with_floor=True, checks=()
+    )
+    [reward] = report(measured, (REWARD,), ()).findings
+    assert (reward.served.value, reward.learned.lower) == (0.0, -inf)
+
+
 def test_what_was_known_before_takes_noise_off_and_moves_nothing() -> None:
     random, plain = np.random.default_rng(3), halves()
     known: FloatArray = random.normal(0.0, 0.3, N)

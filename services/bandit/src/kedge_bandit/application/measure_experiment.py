@@ -196,7 +196,8 @@ async def _placed(experiment: Experiment, draws: Draws, decision: Decision) -> P
     is_drawn = decision.reason is Reason.DRAWN and decision.is_randomised
     if experiment.control_share is None:
         return await draws.place(decision) if is_drawn else None
-    if not is_drawn and decision.reason is not Reason.NO_EXPLORATION:
+    is_policys = is_drawn or decision.reason in (Reason.BUDGET, Reason.CAP)
+    if not is_policys and decision.reason is not Reason.NO_EXPLORATION:
         return None
     unit = unit_of(experiment.unit, decision.episode_id)
     side = side_of(decision.tenant, experiment.experiment_id, unit, experiment.control_share)
@@ -204,8 +205,8 @@ async def _placed(experiment: Experiment, draws: Draws, decision: Decision) -> P
     return Placed(
         is_learned=is_learned,
         learned_share=1.0 - experiment.control_share,
-        floor=await draws.floor(decision) if is_drawn else 0.0,
-        is_crossed=is_learned is not is_drawn,
+        floor=await draws.floor(decision) if is_drawn else 1.0,
+        is_crossed=is_learned is not is_policys,
     )
 
 

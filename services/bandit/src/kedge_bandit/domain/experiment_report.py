@@ -135,7 +135,7 @@ class Measured:
     Attributes:
         values: of each metric [n]; NaN where an episode has none.
         crossed: episodes that were not served their side.
-        served_share: see `ExperimentReport`, in (0, 1].
+        served_share: see `ExperimentReport`, in [0, 1].
         with_floor: the learned side has its floor in it, as where units are assigned whole.
         checks: holdout lifts of the divergence checks in the window.
     """
@@ -196,10 +196,15 @@ def finding_of(measured: Measured, metric: ExperimentMetric, alpha: float, *, is
         metric=metric,
         is_primary=is_primary,
         lift=found,
-        learned=between.times(1.0 / share) if measured.with_floor else between,
+        learned=_undiluted(between, share) if measured.with_floor else between,
         served=between if measured.with_floor else between.times(share),
         is_worse=not is_primary and _is_worse(metric, found),
     )
+
+
+def _undiluted(found: Range, share: float) -> Range:
+    """Take the floor's dilution off; nothing is known of what was never served."""
+    return found.times(1.0 / share) if share > 0.0 else Range(0.0, -inf, inf)
 
 
 def _is_worse(metric: ExperimentMetric, found: MetricLift) -> bool:
