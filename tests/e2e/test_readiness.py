@@ -60,13 +60,26 @@ def ready(chat: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         stack.put_policy(flattered_policy(TENANT))
         import_holdout(stack, TENANT, chat.address, tmp_path_factory.mktemp("holdout"))
         with stack.services(key) as services:
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda number: turn(services, number), range(EPISODES)))
-            wait_for(lambda: settled(services) == EPISODES, "the episodes to settle")
+            play(services, 0)
+            rounds = itertools.takewhile(lambda _: is_refused(stack), range(1, 4))
+            for number in rounds:  # the weights of one log in 200 are further from 1 than a number may be given for
+                play(services, number)
             ran = stack.kedge("divergence", "check", TENANT, "support", "--json", timeout=300)
             assert ran.returncode == 0, ran.stderr
             drill(stack, services)
         yield stack
+
+
+def play(services: Services, number: int) -> None:
+    """Play a round of episodes, and wait until all that were played are settled."""
+    begin, end = number * EPISODES, (number + 1) * EPISODES
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: turn(services, number), range(begin, end)))
+    wait_for(lambda: settled(services) == end, "the episodes to settle")
+
+
+def is_refused(stack: Stack) -> bool:
+    return stack.kedge("evaluate", TENANT, "support", "--serve", "praise").returncode != 0
 
 
 def turn(services: Services, number: int) -> None:
@@ -134,7 +147,7 @@ def test_it_passes_p0_to_p2_and_each_line_says_what_was_measured(ready: Stack) -
     assert (code, found["passed"]) == (0, ["P0", "P1", "P2"])
     assert all(one["measured"] for one in found["criteria"])
     lines = {one["criterion"]: one["measured"] for one in found["criteria"]}
-    assert lines["every completed turn has a reward row"] == f"{EPISODES} episodes ended, 0 of them without their row"
+    assert lines["every completed turn has a reward row"].endswith(" episodes ended, 0 of them without their row")
     assert lines["no regression on the holdout"].startswith("lift +0.")
     assert [one["mitigation"] for one in found["mitigations"] if not one.get("holds")] == []
     assert len(found["mitigations"]) == 10
@@ -168,13 +181,13 @@ def test_what_was_never_served_alone_is_valued_from_the_log(ready: Stack) -> Non
 
 
 def test_the_exported_log_lets_others_come_to_the_same_value(ready: Stack, tmp_path: Path) -> None:
+    found = json.loads(ready.kedge("evaluate", TENANT, "support", "--serve", "praise", "--json").stdout)
+    value, episodes = found["target"]["estimates"]["snips"]["value"], int(found["episodes"])
     arrays, text = tmp_path / "log.npz", tmp_path / "log.vw"
     for form, path in (("open-bandit", arrays), ("vw", text)):
         ran = ready.kedge("log", TENANT, "support", "--as", form, "--out", str(path), "--json")
         assert ran.returncode == 0, ran.stderr
-        assert json.loads(ran.stdout)["rows"] == EPISODES
-    ran = ready.kedge("evaluate", TENANT, "support", "--serve", "praise", "--json")
-    value = json.loads(ran.stdout)["target"]["estimates"]["snips"]["value"]
+        assert json.loads(ran.stdout)["rows"] == episodes
     with np.load(arrays) as told:
         assert told["context"].shape == (told["n_rounds"], len(told["buckets"]))
         praise = [str(key).startswith("praise") for key in told["action_keys"]].index(True)
@@ -184,5 +197,5 @@ def test_the_exported_log_lets_others_come_to_the_same_value(ready: Stack, tmp_p
     labelled = [line.partition(" ") for example in examples for line in example.split("\n") if line.startswith("0:")]
     drawn = [label.split(":") for label, _, action in labelled if "praise" in action]
     weighted = [(1.0 / float(propensity), 1.0 - float(cost)) for _, cost, propensity in drawn]
-    assert len(examples) == len(labelled) == EPISODES
+    assert len(examples) == len(labelled) == episodes
     assert sum(w * r for w, r in weighted) / sum(w for w, _ in weighted) == pytest.approx(value, abs=1e-6)
