@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from kedge_bandit.application.administration_ports import LearnedState
 from kedge_bandit.application.divergence_ports import Divergences
+from kedge_bandit.application.experiment_ports import Experiments
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger
 from kedge_bandit.application.verify_isolation import Walls, pairs
@@ -22,7 +23,16 @@ from kedge_bandit.domain.mode import policy_clock
 from kedge_bandit.domain.phases import criteria
 from kedge_bandit.domain.policy import Policy
 from kedge_bandit.domain.proposal_state import ProposalState
-from kedge_bandit.domain.readiness import PolicyFacts, Readiness, Settled, Stopped, TenantFacts, Watched, averaged
+from kedge_bandit.domain.readiness import (
+    Experimented,
+    PolicyFacts,
+    Readiness,
+    Settled,
+    Stopped,
+    TenantFacts,
+    Watched,
+    averaged,
+)
 
 CHECKS: Final = 30
 """Newest divergence checks that the lifts are read from."""
@@ -61,6 +71,10 @@ class ReadinessLedger(ProposingLedger, Protocol):
     @property
     def divergence(self) -> Divergences:
         """Divergence checks."""
+
+    @property
+    def experiments(self) -> Experiments:
+        """Experiments."""
 
 
 class ReadinessLedgers(Protocol):
@@ -123,7 +137,16 @@ async def _facts(ledger: ReadinessLedger, policy: Policy, learned: LearnedState,
         p_value=None if learned.self_check is None else learned.self_check.p_value,
         serving=await ledger.proposals.in_state(name, frozenset({ProposalState.SERVING})),
         open_incidents=opened,
+        experiment=await _experimented(ledger, name),
     )
+
+
+async def _experimented(ledger: ReadinessLedger, name: PolicyName) -> Experimented | None:
+    for found in await ledger.experiments.list(name):
+        report = await ledger.experiments.report(found.experiment_id)
+        if report is not None:
+            return Experimented(found.experiment_id, report.decision)
+    return None
 
 
 async def _stopped(ledger: ReadinessLedger, name: PolicyName) -> Stopped | None:

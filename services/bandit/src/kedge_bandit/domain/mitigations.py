@@ -13,6 +13,8 @@ from kedge_bandit.domain.readiness import Mitigation, PolicyFacts, TenantFacts
 from kedge_bandit.domain.reward import Reward, Signals, reward
 from kedge_bandit.domain.reward_spec import RewardSpec
 
+_ROUNDING: Final = 1e-9
+
 Found = tuple[str, bool]
 
 
@@ -64,7 +66,7 @@ def flattery(spec: RewardSpec) -> tuple[float, float]:
 def _clamped(policy: PolicyFacts) -> Found:
     moved, weight = flattery(policy.spec.reward)
     text = f"from worst to best a judge moves the reward by {moved:.3f}, of a weight of {weight:g}"
-    return text, moved < weight or weight == 0.0
+    return text, moved < weight - _ROUNDING or weight == 0.0
 
 
 def _vetoed(policy: PolicyFacts) -> Found:

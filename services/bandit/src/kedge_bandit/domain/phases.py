@@ -10,8 +10,10 @@ from kedge_bandit.domain.allocation import FLOOR_RANGE
 from kedge_bandit.domain.candidate import ProposalKind
 from kedge_bandit.domain.divergence import Lift
 from kedge_bandit.domain.episode import SafetyVerdict
+from kedge_bandit.domain.experiment_report import ExperimentDecision
 from kedge_bandit.domain.gate import Verdict
 from kedge_bandit.domain.outcome import VetoReason
+from kedge_bandit.domain.peek import MARGIN
 from kedge_bandit.domain.readiness import Criterion, CriterionKind, Phase, PolicyFacts, TenantFacts
 from kedge_bandit.domain.reward import Signals, contribution, reward
 from kedge_bandit.domain.reward_spec import RewardSpec, SafetySource
@@ -24,12 +26,11 @@ LEAST_PAIRS: Final = 500
 """Compared pairs from which weights can be trained."""
 LEAST_GUARDED: Final = 0.99
 MOST_CORRECTED: Final = 0.2
-MARGIN: Final = 0.05
-"""Loss on the holdout that counts as none, as at the gate."""
 FRESH: Final = timedelta(days=7)
 EFFECT: Final = timedelta(seconds=6)
 """Longest time until a freeze has effect everywhere, with the database away."""
 _NORMAL_95: Final = 1.645
+_FAILED: Final = frozenset({ExperimentDecision.HACKED, ExperimentDecision.GUARDRAIL, ExperimentDecision.WORSE})
 
 Found = tuple[str, bool]
 """What was measured, and whether it is enough."""
@@ -176,7 +177,10 @@ def _no_less_reward(policy: PolicyFacts, _: datetime) -> Found:
     lift = policy.watched.reward if policy.watched is not None else None
     if lift is None:
         return "no check has compared both sides of the traffic", False
-    return f"lift over the concurrent baseline {_interval(lift)}, 0 or more", lift.value >= 0.0
+    text, ended = f"lift over the concurrent baseline {_interval(lift)}, 0 or more", policy.experiment
+    if ended is None:
+        return text, lift.value >= 0.0
+    return f"{text}; experiment {ended.name}: {ended.decision}", lift.value >= 0.0 and ended.decision not in _FAILED
 
 
 def _alarm(policy: PolicyFacts, now: datetime) -> Found:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from math import sqrt
 
 from kedge_bandit.domain.divergence import Lift
+from kedge_bandit.domain.experiment_report import ExperimentDecision
 from kedge_bandit.domain.identifiers import PolicyName
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.policy import PolicySpec
@@ -135,6 +136,14 @@ class Watched:
     is_blind: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Experimented:
+    """The newest experiment that ended, and what it decided."""
+
+    name: str
+    decision: ExperimentDecision
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFacts:
     """What was measured of one policy.
@@ -148,6 +157,7 @@ class PolicyFacts:
         holdout_version: in force; empty: none.
         learning_held: why learning is held; empty: it is not.
         serving: proposals that are served.
+        experiment: None where none has ended.
     """
 
     name: PolicyName
@@ -166,6 +176,7 @@ class PolicyFacts:
     p_value: float | None
     serving: Sequence[Proposal]
     open_incidents: int
+    experiment: Experimented | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
