@@ -83,17 +83,6 @@ def _check_origin(tree: Tree) -> None:
 def _java(folder: Path) -> str:
     if not (folder / JAVA / "pom.xml").is_file() or maven.missing():
         return ""
-    command = [
-        "mvn",
-        "-o",
-        "-B",
-        "-q",
-        "-Pdebian",
-        "-s",
-        str(maven.SETTINGS),
-        "-f",
-        f"{JAVA}/pom.xml",
-        "process-classes",
-    ]
+    command = maven.command("-f", f"{JAVA}/pom.xml", "process-classes")
     subprocess.run(command, cwd=folder, check=True)
     return (folder / "build/java/classpath").read_text(encoding="utf-8").strip()

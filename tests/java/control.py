@@ -23,6 +23,7 @@ def controlled(verbs: Mapping[str, Callable[[str], str]]) -> Iterator[str]:
             body = text.encode()
             self.send_response(status)
             self.send_header("content-length", str(len(body)))
+            self.send_header("connection", "close")  # or a JVM's next POST may meet a connection that closes just then
             self.end_headers()
             self.wfile.write(body)
 

@@ -52,12 +52,16 @@ def test_classes() -> list[str]:
     )
 
 
+def command(*arguments: str) -> list[str]:
+    """Spell a call of Maven, offline with what Debian has."""
+    return ["mvn", "-o", "-B", "-q", "-Dstyle.color=never", "-Pdebian", "-s", str(SETTINGS), *arguments]
+
+
 def maven(environment: Mapping[str, str], *arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
     """Run Maven once, offline."""
-    command = ["mvn", "-o", "-B", "-q", "-Pdebian", "-s", str(SETTINGS), *arguments]
     shutil.rmtree(BUILD / "surefire-reports", ignore_errors=True)
     return subprocess.run(
-        command,
+        command(*arguments),
         cwd=FOLDER,
         env={**os.environ, **environment},
         capture_output=True,
