@@ -23,6 +23,8 @@ __all__ = ["migrated_url"]
 
 DENIED = {"UNAUTHENTICATED", "PERMISSION_DENIED", "TENANT_DENIED"}
 VARIABLE = re.compile(r"\{([a-z_.]+)(?:=([^{}]+))?\}")
+QUIET_SECONDS = 5.0
+"""How long a stream that has nothing to say is listened to; who may not listen is told at once."""
 STREAMED = {"StreamEpisodes": "episode.policy", "WatchAudit": "parent", "WatchProposals": "parent"}
 UUID = "00000000-0000-7000-8000-000000000000"
 PROGRAMS = (Role.CORE_APP, Role.EVALUATOR, Role.TRAINER, Role.ALARM)
@@ -75,7 +77,8 @@ async def answer_of(stubs: Stubs, rpc: MethodDescriptor, tenant: str) -> str:
         response_deserializer=GetMessageClass(rpc.output_type).FromString,
     )
     request = request_for(rpc, tenant)
-    call: Any = make(iter([request]) if rpc.client_streaming else request, metadata=stubs.metadata, timeout=20)
+    wait = QUIET_SECONDS if rpc.server_streaming else 20.0
+    call: Any = make(iter([request]) if rpc.client_streaming else request, metadata=stubs.metadata, timeout=wait)
     try:
         if rpc.server_streaming:
             async for _ in call:
