@@ -84,5 +84,5 @@ def _java(folder: Path) -> str:
     if not (folder / JAVA / "pom.xml").is_file() or maven.missing():
         return ""
     command = maven.command("-f", f"{JAVA}/pom.xml", "process-classes")
-    subprocess.run(command, cwd=folder, check=True)
+    subprocess.run(command, cwd=folder, stdout=sys.stderr, check=True)
     return (folder / "build/java/classpath").read_text(encoding="utf-8").strip()

@@ -54,7 +54,7 @@ def test_classes() -> list[str]:
 
 def command(*arguments: str) -> list[str]:
     """Spell a call of Maven, offline with what Debian has."""
-    return ["mvn", "-o", "-B", "-q", "-Dstyle.color=never", "-Pdebian", "-s", str(SETTINGS), *arguments]
+    return ["mvn", "-o", "-B", "-q", "-Pdebian", "-s", str(SETTINGS), *arguments]
 
 
 def maven(environment: Mapping[str, str], *arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
