@@ -5,6 +5,7 @@ server names by reflection, every route of the OpenAPI document, every page of t
 reads, by everybody; what comes back is searched, and so are metrics and log files.
 """
 
+import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,11 +92,9 @@ def walked_pages(scene: Scene, who: str) -> dict[str, str]:
     """Ask for every page and send every form, but the one by which a second person opens cases."""
     found = {}
     with scene.place.visitor(TENANT, person=who, role=PEOPLE[who].value.lower()) as client:
-        for page, proposal in (
-            (page, proposal)
-            for page in PAGES
-            for proposal in (scene.proposals if "{proposal}" in page.path else scene.proposals[:1])
-        ):
+        for page, proposal in itertools.product(PAGES, scene.proposals):
+            if "{proposal}" not in page.path and proposal != scene.proposals[0]:
+                continue  # the same page
             if who == SECOND and (page.method, page.path[-6:]) == ("POST", "/cases"):
                 continue
             data = {"because": "a walk", "text": "a walk"} if page.method == "POST" else None
