@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge_bandit.domain.kpis import Turns, halves, pareto, regret
+from kedge_bandit.domain.kpis import LEAST_CELL, Turns, halves, pareto, regret
 from kedge_bandit.domain.win_rate import LEAST_PAIRS, Compared, win_rate
 
 N = 6_000
@@ -62,6 +62,19 @@ def test_regret_is_what_the_best_action_of_each_bucket_would_have_brought() -> N
     assert found is not None
     assert found.lower < 0.35 < found.upper  # ((.8 - .5) + (.9 - .5)) / 2
     assert found.value == pytest.approx(0.35, abs=0.04)
+
+
+def test_an_unscored_or_rare_action_is_no_candidate_for_the_best() -> None:
+    known = turns(((0.2, 0.5, 0.8), (0.9, 0.3, 0.3)))
+    without = replace(known, reward=np.where(known.action == 2, np.nan, known.reward))
+    found = regret(without)
+    assert found is not None
+    assert found.lower < (0.15 + 0.3) / 2 < found.upper  # the third is out: (.5 - .35) and (.9 - .6)
+    lucky = replace(known, bucket=np.zeros(N, dtype=np.int64), reward=known.reward * 0.5)
+    lucky.action[: 2 * (LEAST_CELL - 1)], lucky.reward[: 2 * (LEAST_CELL - 1)] = 3, 1.0
+    few = regret(replace(lucky, actions=(*known.actions, "d")))
+    assert few is not None
+    assert few.upper < 0.2  # the fourth, always 1, would make it .7
 
 
 def test_luck_is_no_regret() -> None:

@@ -96,7 +96,10 @@ def regret(turns: Turns) -> Range | None:
 
     The best action is chosen on one half and valued on the other, both ways; None where no bucket knows enough.
     """
-    halved = [_half(turns, turns.is_even), _half(turns, ~turns.is_even)]
+    scored = np.flatnonzero(np.isfinite(turns.reward))
+    order = scored[np.argsort(turns.bucket[scored], kind="stable")]
+    buckets = np.split(order, np.flatnonzero(np.diff(turns.bucket[order])) + 1)
+    halved = [_half(turns, buckets, turns.is_even), _half(turns, buckets, ~turns.is_even)]
     found = [half for half in halved if half is not None]
     if len(found) < len(halved):
         return None
@@ -105,35 +108,30 @@ def regret(turns: Turns) -> Range | None:
     return Range(value, value - reach, value + reach)
 
 
-def _half(turns: Turns, chosen_on: BoolArray) -> tuple[float, float] | None:
-    """Give regret and its variance: of the actions that are best on one half, on the other."""
+def _half(turns: Turns, buckets: Sequence[IntArray], chosen_on: BoolArray) -> tuple[float, float] | None:
+    """Give regret and its variance: of the actions that are best on one half of each bucket's rows, on the other."""
     missed = variance = 0.0
     turns_seen = 0
-    scored = np.isfinite(turns.reward)
-    for number in np.unique(turns.bucket):
-        here = scored & (turns.bucket == number)
-        best = _best(turns, here & chosen_on)
-        if best is None:
+    for here in buckets:
+        best = _best(turns, here[chosen_on[here]])
+        rows = here[~chosen_on[here]]
+        cell = rows[turns.action[rows] == best]
+        if best is None or len(cell) < LEAST_CELL:
             continue
-        rows = here & ~chosen_on
-        cell = rows & (turns.action == best)
-        size = int(np.count_nonzero(rows))
-        if np.count_nonzero(cell) < LEAST_CELL:
-            continue
-        missed += size * (float(np.mean(turns.reward[cell])) - float(np.mean(turns.reward[rows])))
-        spread = float(np.var(turns.reward[cell])) / np.count_nonzero(cell) + float(np.var(turns.reward[rows])) / size
-        variance += size**2 * spread
-        turns_seen += size
+        known, all_known = turns.reward[cell], turns.reward[rows]
+        missed += len(rows) * (float(np.mean(known)) - float(np.mean(all_known)))
+        spread = float(np.var(known)) / len(cell) + float(np.var(all_known)) / len(rows)
+        variance += len(rows) ** 2 * spread
+        turns_seen += len(rows)
     return (missed / turns_seen, variance / turns_seen**2) if turns_seen else None
 
 
-def _best(turns: Turns, rows: BoolArray) -> int | None:
-    means = {
-        int(number): float(np.mean(turns.reward[cell]))
-        for number in np.unique(turns.action[rows])
-        if np.count_nonzero(cell := rows & (turns.action == number)) >= LEAST_CELL
-    }
-    return max(means, key=lambda number: means[number]) if means else None
+def _best(turns: Turns, rows: IntArray) -> int | None:
+    """Give the action of the highest mean reward among those that have enough of the rows; None of none."""
+    counts = np.bincount(turns.action[rows], minlength=len(turns.actions))
+    means = np.bincount(turns.action[rows], turns.reward[rows], len(turns.actions)) / np.maximum(counts, 1)
+    enough = counts >= LEAST_CELL
+    return int(np.argmax(np.where(enough, means, -inf))) if enough.any() else None
 
 
 def coverage(signals: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
