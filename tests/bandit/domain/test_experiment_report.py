@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge_bandit.domain.arrays import FloatArray
-from kedge_bandit.domain.cluster_lift import Assigned, lift
+from kedge_bandit.domain.cluster_lift import Assigned, MetricLift, lift
 from kedge_bandit.domain.divergence import Lift
 from kedge_bandit.domain.errors import InvalidName, InvalidValue
 from kedge_bandit.domain.experiment import (
@@ -139,6 +139,12 @@ def test_weights_bring_a_floors_control_to_the_contexts_of_the_learned_side(floo
     )
     found = lift((0.3 + gain * learned).astype(np.float64), rows, 0.05)
     assert found.difference == pytest.approx(gain, abs=1e-9) or found.lower == -inf
+
+
+def test_the_floors_draws_of_a_time_that_was_all_floor_are_compared_with_nothing() -> None:
+    everything = np.arange(2_000) < 1_000
+    assigned = replace(halves(2_000), learned=~everything, weight=np.where(everything, 0.0, 1.0))
+    assert lift(np.ones(2_000), assigned, 0.05) == MetricLift()
 
 
 def test_a_hash_assigns_as_many_as_it_says_and_always_the_same() -> None:

@@ -25,7 +25,7 @@ class Assigned:
     Attributes:
         learned: on the learned side.
         learned_share: probability with which it was to be there, in (0, 1).
-        weight: w, > 0.
+        weight: w; 0 of a control that no learned draw stood against.
         unit: number of its unit, from 0.
         known: x, what was known before the start: a mean of earlier rewards.
     """
@@ -90,7 +90,7 @@ def lift(values: FloatArray, assigned: Assigned, alpha: float, *, is_amount: boo
     >>> round(found.difference, 2), found.lower > 0
     (0.09, True)
     """
-    kept = np.isfinite(values)
+    kept = np.isfinite(values) & (assigned.weight > 0.0)  # where all is floor there is nothing to compare it with
     y, rows = values[kept], assigned.of(kept)
     units = min(rows.units)
     if units < 2:
