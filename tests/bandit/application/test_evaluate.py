@@ -95,6 +95,15 @@ async def test_what_is_no_distribution_over_the_policys_actions_is_refused(scene
         await of(scene, Target({"unheard@of": 1.0}))
 
 
+async def test_a_log_of_too_many_decisions_is_refused_also_where_few_of_them_count(scene: Scene) -> None:
+    await play(scene, 30, name="frozen", mode=Mode.FROZEN)
+    target = Target({scene.key("small"): 1.0})
+    found = await EvaluatePolicy(scene.ledgers, most_read=30)(scene.tenant, SUPPORT, target, start=None, end=None)
+    assert (found.evaluation, sum(found.left_out.values())) == (None, 30)
+    with pytest.raises(InvalidValue, match="more than 29 decisions"):
+        await EvaluatePolicy(scene.ledgers, most_read=29)(scene.tenant, SUPPORT, target, start=None, end=None)
+
+
 async def test_a_time_without_episodes_gives_no_evaluation(scene: Scene) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
     target = Target({scene.key("small"): 1.0})

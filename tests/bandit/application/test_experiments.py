@@ -8,6 +8,7 @@ import pytest
 
 from kedge_bandit.application.experiments import Experimenting
 from kedge_bandit.application.govern import Order
+from kedge_bandit.application.measure_experiment import measure
 from kedge_bandit.application.read_kpis import ReadKpis
 from kedge_bandit.domain.audit import Actor
 from kedge_bandit.domain.decision import Reason
@@ -193,6 +194,22 @@ async def test_a_side_that_is_not_served_breaks_the_split(scenes: Scenes, world:
     assert report.crossed > 50
 
 
+async def test_a_report_reads_so_many_decisions_and_says_so_and_figures_are_of_the_newest(
+    scenes: Scenes, world: World
+) -> None:
+    stage = await staged(scenes, world)
+    made = await stage.create()
+    await stage.traffic.play(30)
+    times = [time for (time,) in stage.scene.sql("SELECT decision_time FROM decision ORDER BY decision_id")]
+    async with stage.experiments.ledgers.open(stage.scene.tenant) as ledger:
+        whole = await measure(ledger, made, made.end, most_read=30)
+        cut = await measure(ledger, made, made.end, most_read=10)
+        assert (whole.is_truncated, cut.is_truncated) == (False, True)
+        assert len(cut.assigned.unit) <= 10
+        assert await ledger.experiments.newest_from(SUPPORT, made.start, 10) == times[-10]
+        assert await ledger.experiments.newest_from(SUPPORT, made.start, 31) == made.start
+
+
 async def test_a_report_is_frozen_when_it_ends_and_what_was_fixed_never_changes(scenes: Scenes, world: World) -> None:
     stage = await staged(scenes, world)
     tenant = stage.scene.tenant
@@ -214,7 +231,8 @@ async def test_a_report_is_frozen_when_it_ends_and_what_was_fixed_never_changes(
     with pytest.raises(InvalidValue):
         await stage.create("late", start=datetime.now(UTC) - timedelta(days=1))
     listed = await stage.experiments.list(tenant, SUPPORT)
-    assert [one.experiment.experiment_id for one in listed] == [made.experiment_id]
+    assert listed == [ended]
+    assert ended.experiment.experiment_id == made.experiment_id
     verbs = stage.scene.sql("SELECT verb FROM audit_event WHERE verb LIKE 'experiment.%' ORDER BY audit_sequence")
     assert verbs == [("experiment.created",), ("experiment.ended",)]
 

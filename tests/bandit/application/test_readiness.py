@@ -1,12 +1,14 @@
 """Readiness is measured from the tenant's own record, and what was not measured is not met."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from kedge_bandit.adapters.postgres.isolation import PostgresWalls
 from kedge_bandit.adapters.postgres.ledger import role_of
-from kedge_bandit.application.report_readiness import ReportReadiness
+from kedge_bandit.application.report_readiness import WALLS_STAND, ReportReadiness
+from kedge_bandit.application.verify_isolation import Attempts
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.mode import Mode
 from kedge_bandit.domain.readiness import Phase, Readiness
@@ -91,6 +93,39 @@ async def test_a_rollback_is_demonstrated_by_traffic_that_met_the_freeze(scene: 
     met, text = (await measured(scene, engine))[1]["instant rollback is demonstrated"]
     assert not met, text
     await scene.unfreeze(QuarantineChoice.KEEP)
+
+
+class Walls(PostgresWalls):
+    """Walls that count how often somebody runs against them."""
+
+    tries = 0
+
+    async def attempt(self, role: str, schema: str) -> Attempts:
+        self.tries += 1
+        return await super().attempt(role, schema)
+
+
+@dataclass
+class Told:
+    """A clock that is set by hand."""
+
+    time: datetime
+
+    def now(self) -> datetime:
+        return self.time
+
+
+async def test_walls_are_tried_once_a_minute_however_often_somebody_asks(scene: Scene, engine: AsyncEngine) -> None:
+    walls, clock = Walls(engine), Told(datetime.now(UTC))
+    report = ReportReadiness(scene.ledgers, walls, role_of, clock)
+    first = await report(scene.tenant)
+    tries = walls.tries
+    clock.time += WALLS_STAND - timedelta(seconds=1)
+    assert (await report(scene.tenant)).mitigations == first.mitigations
+    assert walls.tries == tries > 0
+    clock.time += timedelta(seconds=1)
+    await report(scene.tenant)
+    assert walls.tries > tries
 
 
 async def test_walls_are_tried_and_not_taken_on_trust(scene: Scene, engine: AsyncEngine) -> None:

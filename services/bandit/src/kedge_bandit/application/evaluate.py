@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from kedge_bandit.application.ports import Decisions, Ledgers, LoggedDecision
+from kedge_bandit.application.take_turns import MOST_READ, TakeTurns, giving_way
 from kedge_bandit.domain.arrays import FloatArray
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.doubly_robust import Log
@@ -70,6 +71,8 @@ class EvaluatePolicy:
     """Evaluate a target on one policy's log."""
 
     ledgers: Ledgers
+    turns: TakeTurns = field(default_factory=TakeTurns)
+    most_read: int = MOST_READ
 
     async def __call__(
         self, tenant: TenantId, name: PolicyName, target: Target, *, start: datetime | None, end: datetime | None
@@ -80,18 +83,23 @@ class EvaluatePolicy:
             start, end: of the decisions that count; None: from the first, to the last.
 
         Raises:
-            InvalidValue: the target is no distribution, or the time holds more than 100,000 rows.
+            InvalidValue: the target is no distribution, or the time holds more than 100,000 rows or 500,000 decisions.
             UnknownAction, PolicyNotFound, TenantDenied: there is none.
         """
-        async with self.ledgers.open(tenant, one_view=True) as ledger:
-            policy = await ledger.policies.get(name)
-            target.check(policy)
-            rows = _Rows(policy, ledger.decisions)
-            async for logged in ledger.decisions.export(name, start=start, end=end):
-                await rows.add(logged)
-            await rows.look_up()
-        found = await asyncio.to_thread(rows.evaluation, target) if len(rows.rewards) >= _FEWEST else None
-        return Evaluated(left_out=dict(sorted(rows.left_out.items())), evaluation=found)
+        async with self.turns.turn(tenant):
+            async with self.ledgers.open(tenant, one_view=True) as ledger:
+                policy = await ledger.policies.get(name)
+                target.check(policy)
+                rows = _Rows(policy, ledger.decisions)
+                async for logged in giving_way(ledger.decisions.export(name, start=start, end=end)):
+                    if len(rows.kept) + rows.left_out.total() == self.most_read:
+                        found = f"more than {self.most_read} decisions"
+                        raise InvalidValue("evaluated time", found, "a later start_time")
+                    await rows.add(logged)
+                await rows.look_up()
+            is_enough = len(rows.rewards) >= _FEWEST
+            valued = await asyncio.to_thread(rows.evaluation, target) if is_enough else None
+        return Evaluated(left_out=dict(sorted(rows.left_out.items())), evaluation=valued)
 
 
 def reward_or_why_not(logged: LoggedDecision) -> float | str:

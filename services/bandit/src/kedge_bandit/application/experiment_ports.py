@@ -35,14 +35,17 @@ class Experiments(Protocol):
     async def get(self, experiment_id: str) -> Experiment:
         """Read one. Raises ExperimentNotFound."""
 
-    async def list(self, policy: PolicyName | None) -> Sequence[Experiment]:
-        """Read the newest 100, newest first."""
+    async def list(self, policy: PolicyName | None) -> Sequence[tuple[Experiment, ExperimentReport | None]]:
+        """Read the newest 100, newest first, with the frozen reports of those that ended."""
 
     async def report(self, experiment_id: str) -> ExperimentReport | None:
         """Read the frozen report; None while it runs."""
 
     async def end(self, experiment: Experiment, report: ExperimentReport, event: AuditEvent) -> None:
         """Store its end and its report with the event, once. Raises IllegalTransition where another call was first."""
+
+    async def newest_from(self, policy: PolicyName, start: datetime, count: int) -> datetime:
+        """Say from when on a policy has that many decisions; the start where it has fewer since."""
 
     async def checks(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[Lift]:
         """Read the holdout lifts of a policy's divergence checks in a window, oldest first."""

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kedge_bandit.application.experiment_ports import ExperimentLedger, ExperimentLedgers
 from kedge_bandit.application.govern import Order
 from kedge_bandit.application.measure_experiment import measure
 from kedge_bandit.application.ports import Clock
+from kedge_bandit.application.take_turns import TakeTurns
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.experiment import Experiment, ExperimentSide, create, end, side_of
 from kedge_bandit.domain.experiment_report import ExperimentReport, report
@@ -25,10 +26,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Experimenting:
-    """The experiments of a tenant."""
+    """The experiments of a tenant; those that are measured take turns."""
 
     ledgers: ExperimentLedgers
     clock: Clock
+    turns: TakeTurns = field(default_factory=TakeTurns)
 
     async def create(self, tenant: TenantId, draft: Callable[[datetime], Experiment], order: Order) -> Experiment:
         """Fix one.
@@ -50,19 +52,18 @@ class Experimenting:
 
     async def get(self, tenant: TenantId, experiment_id: str) -> Reported:
         """Read one with its report: the frozen one, else what it shows by now. Raises ExperimentNotFound."""
-        async with self.ledgers.open(tenant) as ledger:
+        async with self.turns.turn(tenant), self.ledgers.open(tenant) as ledger:
             return await self._reported(ledger, await ledger.experiments.get(experiment_id))
 
     async def list(self, tenant: TenantId, policy: PolicyName | None) -> Sequence[Reported]:
         """Read the newest, with the reports of those that ended."""
         async with self.ledgers.open(tenant) as ledger:
-            found = await ledger.experiments.list(policy)
-            return [Reported(one, await ledger.experiments.report(one.experiment_id)) for one in found]
+            return [Reported(one, report) for one, report in await ledger.experiments.list(policy)]
 
     async def end(self, tenant: TenantId, experiment_id: str, order: Order) -> Reported:
         """End one and freeze its report. Raises ExperimentNotFound, IllegalTransition, ReasonRequired."""
         change = order.change(tenant, self.clock)
-        async with self.ledgers.open(tenant) as ledger:
+        async with self.turns.turn(tenant), self.ledgers.open(tenant) as ledger:
             found = await ledger.experiments.get(experiment_id)
             if not await ledger.policies.is_first(order.write):
                 return await self._reported(ledger, found)

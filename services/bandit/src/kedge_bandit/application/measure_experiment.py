@@ -10,6 +10,7 @@ import numpy as np
 
 from kedge_bandit.application.experiment_ports import ExperimentLedger
 from kedge_bandit.application.ports import EpisodeRecord, LoggedDecision
+from kedge_bandit.application.take_turns import MOST_READ, giving_way
 from kedge_bandit.domain.cluster_lift import Assigned
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.draw import pick, uniform
@@ -32,6 +33,7 @@ MOST_EPISODES: Final = 100_000
 MOST_KNOWN: Final = 20_000
 KNOWN_FOR: Final = timedelta(days=14)
 """How long before the start rewards are read to take noise off."""
+_AHEAD: Final = 500
 _UNSCORED: Final = {"NO_SAFETY_VERDICT", "QUARANTINED", "DROPPED", "CANCELLED"}
 
 
@@ -74,8 +76,9 @@ class Draws:
         return (await self._allocation(decision.allocation_version)).floor
 
     async def _allocation(self, version: int) -> Allocation:
-        if version not in self._allocations:
-            self._allocations[version] = await self._ledger.decisions.allocation(self._policy, version)
+        if version not in self._allocations:  # later decisions are mostly drawn from later ones: read some ahead
+            found = await self._ledger.decisions.published(self._policy, range(version, version + _AHEAD))
+            self._allocations.update((one.version, one) for one in found)
         return self._allocations[version]
 
     def _vector(self, allocation: Allocation, decision: Decision) -> tuple[float, ...]:
@@ -159,22 +162,28 @@ def is_scored(episode: EpisodeRecord | None) -> bool:
     return episode.weight_reason == Reason.NO_EXPLORATION and is_verified
 
 
-async def measure(ledger: ExperimentLedger, experiment: Experiment, end: datetime) -> Measured:
+async def measure(
+    ledger: ExperimentLedger, experiment: Experiment, end: datetime, *, most_read: int = MOST_READ
+) -> Measured:
     """Read everything that an experiment is judged by.
 
     Args:
         end: of what is looked at, at most the experiment's.
+        most_read: decisions that are read, the first ones, also where few of them count.
     """
     known = await _known(ledger, experiment)
-    rows, draws, is_truncated = Rows(), Draws(ledger, experiment.policy), False
+    rows, draws, is_truncated, read = Rows(), Draws(ledger, experiment.policy), False, 0
     by_floor = experiment.unit is ExperimentUnit.EPISODE
-    async for logged in ledger.decisions.export(experiment.policy, start=experiment.start, end=end):
-        placed = await _placed(experiment, draws, logged.decision)
-        if placed is None or logged.episode is None or not is_scored(logged.episode):
-            continue
-        if len(rows.unit) == MOST_EPISODES:
-            is_truncated = True
+    async for logged in giving_way(ledger.decisions.export(experiment.policy, start=experiment.start, end=end)):
+        is_truncated = len(rows.unit) == MOST_EPISODES or read == most_read
+        if is_truncated:
             break
+        read += 1
+        if logged.episode is None or not is_scored(logged.episode):
+            continue
+        placed = await _placed(experiment, draws, logged.decision)
+        if placed is None:
+            continue
         unit = unit_of(experiment.unit, logged.decision.episode_id)
         rows.add(placed, unit, known.of(_key(experiment, logged)), logged.episode)
     floors = [floor for floor, learned in zip(rows.floor, rows.learned, strict=True) if learned or by_floor]
@@ -224,7 +233,7 @@ async def _known(ledger: ExperimentLedger, experiment: Experiment) -> Known:
 async def _before(ledger: ExperimentLedger, experiment: Experiment) -> AsyncIterator[LoggedDecision]:
     read = 0
     start = experiment.start - KNOWN_FOR
-    async for logged in ledger.decisions.export(experiment.policy, start=start, end=experiment.start):
+    async for logged in giving_way(ledger.decisions.export(experiment.policy, start=start, end=experiment.start)):
         yield logged
         read += 1
         if read == MOST_KNOWN:

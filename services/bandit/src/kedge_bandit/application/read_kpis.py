@@ -12,6 +12,7 @@ from kedge_bandit.application.experiment_ports import ExperimentLedger, Experime
 from kedge_bandit.application.measure_experiment import MOST_EPISODES, Draws, Rows, is_scored
 from kedge_bandit.application.ports import Clock, EpisodeRecord, LoggedDecision
 from kedge_bandit.application.report_status import effective_per_cell
+from kedge_bandit.application.take_turns import TakeTurns, giving_way
 from kedge_bandit.domain.decision import Decision, Reason
 from kedge_bandit.domain.errors import InvalidValue
 from kedge_bandit.domain.experiment import ExperimentMetric, ExperimentUnit, unit_of
@@ -71,20 +72,23 @@ class ReadKpis:
 
     ledgers: ExperimentLedgers
     clock: Clock
+    turns: TakeTurns = field(default_factory=TakeTurns)
 
     async def __call__(self, tenant: TenantId, name: PolicyName, *, days: int = 0) -> Kpis:
-        """Look so many days back, 14 by default. Raises PolicyNotFound, InvalidValue."""
+        """Look so many days back, 14 by default, at the newest decisions. Raises PolicyNotFound, InvalidValue."""
         if not 0 <= days <= MOST_DAYS:
             raise InvalidValue("days", str(days), f"1 to {MOST_DAYS}; 0: {USUAL_DAYS}")
         now = self.clock.now()
         start = now - timedelta(days=days or USUAL_DAYS)
-        async with self.ledgers.open(tenant) as ledger:
-            policy = await ledger.policies.get(name)
-            window = await _read(ledger, policy, start, now)
-            judged = await ledger.experiments.judged(name, start, now)
-            pairs = await ledger.experiments.preferences(name, start, now)
-            per_cell = effective_per_cell(policy, await ledger.policies.learned(name, with_cells=False))
-        return await asyncio.to_thread(_kpis, policy, window, pairs, judged, per_cell)  # decisions go on
+        async with self.turns.turn(tenant):
+            async with self.ledgers.open(tenant) as ledger:
+                policy = await ledger.policies.get(name)
+                newest = await ledger.experiments.newest_from(name, start, MOST_EPISODES)
+                window = await _read(ledger, policy, newest, now)
+                judged = await ledger.experiments.judged(name, start, now)
+                pairs = await ledger.experiments.preferences(name, start, now)
+                per_cell = effective_per_cell(policy, await ledger.policies.learned(name, with_cells=False))
+            return await asyncio.to_thread(_kpis, policy, window, pairs, judged, per_cell)  # decisions go on
 
 
 def _kpis(
@@ -128,9 +132,7 @@ def compared(pairs: Sequence[PreferredPair], baseline: str) -> list[Compared]:
 
 async def _read(ledger: ExperimentLedger, policy: Policy, start: datetime, end: datetime) -> _Window:
     window, draws = _Window(), Draws(ledger, policy.name)
-    async for logged in ledger.decisions.export(policy.name, start=start, end=end):
-        if window.decisions == MOST_EPISODES:
-            break
+    async for logged in giving_way(ledger.decisions.export(policy.name, start=start, end=end)):
         await _take(window, draws, logged, policy)
     return window
 

@@ -1,10 +1,10 @@
-"""Report how far a tenant is, from its own record and from walls that are tried while it waits."""
+"""Report how far a tenant is, from its own record and from walls that are tried once a minute at most."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from kedge_bandit.application.divergence_ports import Divergences
 from kedge_bandit.application.experiment_ports import Experiments
 from kedge_bandit.application.ports import Clock
 from kedge_bandit.application.proposal_ports import ProposingLedger
+from kedge_bandit.application.take_turns import TakeTurns
 from kedge_bandit.application.verify_isolation import Walls, pairs
 from kedge_bandit.domain.divergence import ALARM, DIVERGENCE
 from kedge_bandit.domain.divergence_check import Outcome
@@ -36,7 +37,12 @@ from kedge_bandit.domain.readiness import (
 
 CHECKS: Final = 30
 """Newest divergence checks that the lifts are read from."""
+WALLS_STAND: Final = timedelta(minutes=1)
+"""How long walls that were tried are not tried again: that takes thousands of statements."""
 _INCIDENTS: Final = 1_000
+
+Tried = tuple[int, Sequence[str]]
+"""How often walls were tried, and what went through."""
 
 
 class ReadinessReads(Protocol):
@@ -96,9 +102,15 @@ class ReportReadiness:
     walls: Walls
     role_of: Callable[[TenantId], str]
     clock: Clock
+    turns: TakeTurns = field(default_factory=TakeTurns)
+    _tried: dict[TenantId, tuple[datetime, Tried]] = field(default_factory=dict)
 
     async def __call__(self, tenant: TenantId) -> Readiness:
-        """Measure it; nothing is changed. Raises TenantDenied."""
+        """Measure it when its turn comes; nothing is changed. Raises TenantDenied."""
+        async with self.turns.turn(tenant):
+            return await self._measure(tenant)
+
+    async def _measure(self, tenant: TenantId) -> Readiness:
         async with self.ledgers.open(tenant) as ledger:
             policies = await ledger.policies.list()
             learned = {one.name: await ledger.policies.learned(one.name, with_cells=False) for one in policies}
@@ -110,12 +122,18 @@ class ReportReadiness:
         measured = TenantFacts(now=self.clock.now(), policies=found, attempts=attempts, faults=reached)
         return Readiness(criteria(measured), mitigations(measured))
 
-    async def _try_walls(self, tenant: TenantId) -> tuple[int, Sequence[str]]:
-        """Try this tenant's role against what is not its own; gives how often, and what went through."""
+    async def _try_walls(self, tenant: TenantId) -> Tried:
+        """Try this tenant's role against what is not its own, unless that was done within a minute."""
+        now = self.clock.now()
+        known = self._tried.get(tenant)
+        if known is not None and timedelta() <= now - known[0] < WALLS_STAND:
+            return known[1]
         role = self.role_of(tenant)
         prey = [schema for who, schema in pairs(await self.walls.places()) if who == role]
         tried = [await self.walls.attempt(role, schema) for schema in prey]
-        return sum(each.tried for each in tried), [place for each in tried for place, _ in each.reached]
+        found = sum(each.tried for each in tried), [place for each in tried for place, _ in each.reached]
+        self._tried[tenant] = now, found
+        return found
 
 
 async def _facts(ledger: ReadinessLedger, policy: Policy, learned: LearnedState, opened: int) -> PolicyFacts:
@@ -142,8 +160,7 @@ async def _facts(ledger: ReadinessLedger, policy: Policy, learned: LearnedState,
 
 
 async def _experimented(ledger: ReadinessLedger, name: PolicyName) -> Experimented | None:
-    for found in await ledger.experiments.list(name):
-        report = await ledger.experiments.report(found.experiment_id)
+    for found, report in await ledger.experiments.list(name):
         if report is not None:
             return Experimented(found.experiment_id, report.decision)
     return None

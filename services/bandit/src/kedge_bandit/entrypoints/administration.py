@@ -58,6 +58,7 @@ from kedge_bandit.application.rebuild import Rebuild
 from kedge_bandit.application.report_readiness import ReportReadiness
 from kedge_bandit.application.report_status import ReportStatus
 from kedge_bandit.application.retain import Seals
+from kedge_bandit.application.take_turns import TakeTurns
 from kedge_bandit.application.verify_isolation import VerifyIsolation
 from kedge_bandit.application.webhooks import Allowed, SetUpWebhooks
 
@@ -74,7 +75,7 @@ def administration(
 ) -> Sequence[tuple[ServiceDescriptor, object]]:
     """Make the servicers that configure and govern; `override` restricts this replica from outside the database."""
     registry = PostgresTenants(engine)
-    levels = Levels(ledgers, registry, override)
+    levels, turns = Levels(ledgers, registry, override), TakeTurns()
     policies = PolicyServicer(
         keyring=keyring,
         ledgers=ledgers,
@@ -85,15 +86,15 @@ def administration(
         retire=RetireArm(ledgers, clock),
         report=ReportStatus(ledgers, override),
         rebuild=Rebuild(ledgers, seals),
-        evaluate=EvaluatePolicy(ledgers),
+        evaluate=EvaluatePolicy(ledgers, turns),
         belief=ReadBelief(ledgers, clock),
         history=ReadHistory(ledgers, clock),
     )
     hooks = SetUpWebhooks(ledgers, clock, allowed, secrets.token_bytes)
     ramps = RampServicer(keyring, ReadRamps(ledgers, override), MoveRamp(ledgers, clock, override))
     tenants = _tenants(engine, registry, keyring, clock)
-    experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock), ReadKpis(ledgers, clock))
-    governance = _governance(engine, ledgers, keyring, clock, levels)
+    experiments = ExperimentServicer(keyring, Experimenting(ledgers, clock, turns), ReadKpis(ledgers, clock, turns))
+    governance = _governance(engine, ledgers, keyring, clock, levels, turns)
     return (
         (policy_service_pb2.DESCRIPTOR.services_by_name["PolicyService"], policies),
         (tenant_service_pb2.DESCRIPTOR.services_by_name["TenantService"], tenants),
@@ -106,7 +107,7 @@ def administration(
 
 
 def _governance(
-    engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels: Levels
+    engine: AsyncEngine, ledgers: PostgresLedgers, keyring: Keyring, clock: Clock, levels: Levels, turns: TakeTurns
 ) -> GovernanceServicer:
     return GovernanceServicer(
         keyring=keyring,
@@ -118,7 +119,7 @@ def _governance(
         watch_audit=WatchAudit(ledgers),
         verify_audit=VerifyAudit(ledgers),
         incidents=Incidents(ledgers, clock),
-        readiness=ReportReadiness(ledgers, PostgresWalls(engine), role_of, clock),
+        readiness=ReportReadiness(ledgers, PostgresWalls(engine), role_of, clock, turns),
         ask_check=AskCheck(ledgers, clock),
         read_divergence=ReadDivergence(ledgers),
     )

@@ -59,18 +59,18 @@ class PostgresExperiments:
             raise ExperimentNotFound(experiment_id)
         return _experiment(found)
 
-    async def list(self, policy: PolicyName | None) -> Sequence[Experiment]:
-        """Read the newest, newest first."""
+    async def list(self, policy: PolicyName | None) -> Sequence[tuple[Experiment, ExperimentReport | None]]:
+        """Read the newest with their frozen reports, newest first."""
         wanted = select(_table).order_by(_ROW.create_time.desc(), _ROW.experiment_id).limit(MOST_LISTED)
         if policy is not None:
             wanted = wanted.where(_ROW.policy == policy)
-        return [_experiment(row) for row in await self._connection.execute(wanted)]
+        return [(_experiment(row), _report_of(row.report)) for row in await self._connection.execute(wanted)]
 
     async def report(self, experiment_id: str) -> ExperimentReport | None:
         """Read the frozen report."""
         wanted = select(_ROW.report).where(_ROW.experiment_id == experiment_id)
         stored = (await self._connection.execute(wanted)).scalar_one_or_none()
-        return None if stored is None else _REPORT.validate_json(orjson.dumps(stored))
+        return _report_of(stored)
 
     async def end(self, experiment: Experiment, report: ExperimentReport, event: AuditEvent) -> None:
         """Store its end and its report with the event, once."""
@@ -87,6 +87,18 @@ class PostgresExperiments:
         if (await self._connection.execute(changed)).one_or_none() is None:
             raise IllegalTransition("the experiment has ended already: its report is frozen")
         await self._audit.append(event)
+
+    async def newest_from(self, policy: PolicyName, start: datetime, count: int) -> datetime:
+        """Say from when on a policy has that many decisions."""
+        row = tables.decision.c
+        wanted = (
+            select(row.decision_time)
+            .where(row.policy == policy, row.decision_time >= start)
+            .order_by(row.decision_id.desc())
+            .offset(count - 1)
+            .limit(1)
+        )
+        return (await self._connection.execute(wanted)).scalar_one_or_none() or start
 
     async def checks(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[Lift]:
         """Read the holdout lifts of the checks of a window."""
@@ -111,7 +123,7 @@ class PostgresExperiments:
         return found or ()
 
     async def preferences(self, policy: PolicyName, start: datetime, end: datetime) -> Sequence[PreferredPair]:
-        """Read the preferences of a window, each with what served its episodes."""
+        """Read the newest preferences of a window, each with what served its episodes."""
         sides = []
         for name in (_PAIR.first_episode_id, _PAIR.second_episode_id):
             key, row = tables.decision_key.alias(), tables.decision.alias()
@@ -125,13 +137,17 @@ class PostgresExperiments:
             .join(key2, is_second)
             .join(row2, drawn2)
             .where(_PAIR.policy == policy, _PAIR.record_time >= start, _PAIR.record_time < end)
-            .order_by(_PAIR.record_time)
+            .order_by(_PAIR.record_time.desc())
             .limit(MOST_PAIRS)
         )
         return [
             PreferredPair(row.first_episode_id, row.second_episode_id, row.a, row.b, row.preference)
             for row in await self._connection.execute(wanted)
         ]
+
+
+def _report_of(stored: object) -> ExperimentReport | None:
+    return None if stored is None else _REPORT.validate_json(orjson.dumps(stored))
 
 
 def _report_to_json(report: ExperimentReport) -> object:

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from kedge.bandit.v1 import experiment_pb2
 from kedge.bandit.v1 import experiment_service_pb2 as pb
-from kedge_bandit.entrypoints.client import connected
+from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
 from kedge_bandit.entrypoints.documents import document_of, enum_text
 from kedge_bandit.entrypoints.printing import Because, JsonFlag, KedgeGroup, PolicyName, TenantName, answer, table
 
@@ -57,7 +57,7 @@ def show(experiment: Named, *, as_json: JsonFlag = False) -> None:
     """Show what one says: its decision, its split, its lifts with and without the floor, and the holdout."""
     with connected() as client:
         request = pb.GetExperimentRequest(name=experiment)
-        found = client.call(client.experiments.GetExperiment, request).experiment
+        found = client.call(client.experiments.GetExperiment, request, seconds=LONG_SECONDS).experiment
     answer(document_of(found), lambda out: _show(out, found), as_json=as_json)
 
 
@@ -93,7 +93,7 @@ def end(experiment: Named, *, because: Because, as_json: JsonFlag = False) -> No
     """End one and freeze its report."""
     with connected() as client:
         request = pb.EndExperimentRequest(name=experiment, because=because)
-        found = client.call(client.experiments.EndExperiment, request).experiment
+        found = client.call(client.experiments.EndExperiment, request, seconds=LONG_SECONDS).experiment
     answer(document_of(found), lambda out: _show(out, found), as_json=as_json)
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kedge.bandit.v1 import experiment_service_pb2 as pb
-from kedge_bandit.entrypoints.client import connected
+from kedge_bandit.entrypoints.client import LONG_SECONDS, connected
 from kedge_bandit.entrypoints.commands.experiments import range_text
 from kedge_bandit.entrypoints.documents import document_of
 from kedge_bandit.entrypoints.printing import JsonFlag, PolicyName, TenantName, answer, table
@@ -23,7 +23,7 @@ def kpi(
     """Show lift, win rate, regret, cost and quality of every action, coverage of signals, and what to do."""
     with connected() as client:
         request = pb.GetPolicyKpisRequest(name=f"tenants/{tenant}/policies/{policy}", days=days)
-        found = client.call(client.experiments.GetPolicyKpis, request)
+        found = client.call(client.experiments.GetPolicyKpis, request, seconds=LONG_SECONDS)
     answer(document_of(found), lambda out: _show(out, found), as_json=as_json)
 
 
