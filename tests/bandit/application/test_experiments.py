@@ -146,6 +146,20 @@ async def test_a_reward_that_rises_while_the_holdout_falls_is_said_to_be_hacked(
     assert report.findings[0].learned.lower > 0.0
     assert report.holdout is not None
     assert report.holdout.upper < 0.0
+    await check_that_it_stays_said(stage)
+
+
+async def check_that_it_stays_said(stage: Stage) -> None:
+    """End it, and another that was made only to be the newest: what was concluded is still what is read."""
+    async with stage.experiments.ledgers.open(stage.scene.tenant) as ledger:
+        assert await ledger.experiments.concluded(SUPPORT) is None
+    hacked = await stage.experiments.end(stage.scene.tenant, "spring", ORDER)
+    await stage.create("over-it")
+    empty = await stage.experiments.end(stage.scene.tenant, "over-it", ORDER)
+    assert empty.report is not None
+    assert empty.report.decision is ExperimentDecision.TOO_FEW
+    async with stage.experiments.ledgers.open(stage.scene.tenant) as ledger:
+        assert await ledger.experiments.concluded(SUPPORT) == (hacked.experiment, hacked.report)
 
 
 async def test_a_broken_split_shows_nothing_but_itself(scenes: Scenes, world: World) -> None:

@@ -41,6 +41,9 @@ class Experiments(Protocol):
     async def report(self, experiment_id: str) -> ExperimentReport | None:
         """Read the frozen report; None while it runs."""
 
+    async def concluded(self, policy: PolicyName) -> tuple[Experiment, ExperimentReport] | None:
+        """Read the experiment that came to a conclusion last, with its frozen report; None where none did."""
+
     async def end(self, experiment: Experiment, report: ExperimentReport, event: AuditEvent) -> None:
         """Store its end and its report with the event, once. Raises IllegalTransition where another call was first."""
 

@@ -160,10 +160,8 @@ async def _facts(ledger: ReadinessLedger, policy: Policy, learned: LearnedState,
 
 
 async def _experimented(ledger: ReadinessLedger, name: PolicyName) -> Experimented | None:
-    for found, report in await ledger.experiments.list(name):
-        if report is not None:
-            return Experimented(found.experiment_id, report.decision)
-    return None
+    found = await ledger.experiments.concluded(name)
+    return None if found is None else Experimented(found[0].experiment_id, found[1].decision)
 
 
 async def _stopped(ledger: ReadinessLedger, name: PolicyName) -> Stopped | None:

@@ -40,6 +40,17 @@ class ExperimentDecision(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
+CONCLUSIVE: Final = frozenset(
+    {
+        ExperimentDecision.HACKED,
+        ExperimentDecision.GUARDRAIL,
+        ExperimentDecision.WORSE,
+        ExperimentDecision.PROMOTE,
+        ExperimentDecision.NO_BETTER,
+    }
+)
+"""What an experiment can end with that later ones without an answer do not make unsaid."""
+
 SENTENCES: Final[Mapping[ExperimentDecision, str]] = {
     ExperimentDecision.SPLIT_BROKEN: "The sides are not of the sizes they were to have: nothing can be read from it. "
     "Find what is lost on one side, and start anew.",

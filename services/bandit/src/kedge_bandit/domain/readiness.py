@@ -138,7 +138,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Experimented:
-    """The newest experiment that ended, and what it decided."""
+    """The experiment that came to a conclusion last, and which."""
 
     name: str
     decision: ExperimentDecision
@@ -157,7 +157,7 @@ class PolicyFacts:
         holdout_version: in force; empty: none.
         learning_held: why learning is held; empty: it is not.
         serving: proposals that are served.
-        experiment: None where none has ended.
+        experiment: None where none has come to a conclusion.
     """
 
     name: PolicyName

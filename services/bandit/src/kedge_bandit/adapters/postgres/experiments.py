@@ -25,7 +25,7 @@ from kedge_bandit.domain.experiment import (
     ExperimentNotFound,
     ExperimentUnit,
 )
-from kedge_bandit.domain.experiment_report import ExperimentReport
+from kedge_bandit.domain.experiment_report import CONCLUSIVE, ExperimentReport
 from kedge_bandit.domain.identifiers import PolicyName, TenantId
 
 MOST_LISTED: Final = 100
@@ -71,6 +71,18 @@ class PostgresExperiments:
         wanted = select(_ROW.report).where(_ROW.experiment_id == experiment_id)
         stored = (await self._connection.execute(wanted)).scalar_one_or_none()
         return _report_of(stored)
+
+    async def concluded(self, policy: PolicyName) -> tuple[Experiment, ExperimentReport] | None:
+        """Read the experiment that came to a conclusion last."""
+        wanted = (
+            select(_table)
+            .where(_ROW.policy == policy, _ROW.report["decision"].astext.in_(CONCLUSIVE))
+            .order_by(_ROW.ended_time.desc(), _ROW.experiment_id)
+            .limit(1)
+        )
+        found = (await self._connection.execute(wanted)).one_or_none()
+        report = None if found is None else _report_of(found.report)
+        return None if found is None or report is None else (_experiment(found), report)
 
     async def end(self, experiment: Experiment, report: ExperimentReport, event: AuditEvent) -> None:
         """Store its end and its report with the event, once."""
