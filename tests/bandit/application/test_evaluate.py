@@ -93,6 +93,12 @@ async def test_what_is_no_distribution_over_the_policys_actions_is_refused(scene
         await of(scene, Target({scene.key("small"): 1.5, scene.key("large"): -0.5}))
     with pytest.raises(UnknownAction):
         await of(scene, Target({"unheard@of": 1.0}))
+    fine = {scene.key("small"): 1.0}
+    for bucket in ("target", "task=math"):
+        with pytest.raises(UnknownAction):
+            await of(scene, Target({"unheard@of": 1.0}, {bucket: fine}))
+        with pytest.raises(InvalidValue, match=bucket):
+            await of(scene, Target(fine, {bucket: {scene.key("small"): 2.0, scene.key("large"): -1.0}}))
 
 
 async def test_a_log_of_too_many_decisions_is_refused_also_where_few_of_them_count(scene: Scene) -> None:

@@ -42,7 +42,7 @@ class Target:
 
     def check(self, policy: Policy) -> None:
         """Refuse what is no distribution over the policy's actions. Raises InvalidValue, UnknownAction."""
-        for where, shares in {"target": self.everywhere, **self.by_bucket}.items():
+        for where, shares in (("", self.everywhere), *self.by_bucket.items()):
             for key in shares:
                 if key not in policy.spec.action_keys:
                     raise UnknownAction(key)

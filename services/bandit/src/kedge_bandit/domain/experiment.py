@@ -126,7 +126,9 @@ def _check_metrics(primary: Collection[ExperimentMetric], guardrails: Collection
     if not primary:
         raise InvalidValue("primary_metrics", "[]", "one metric at least, e.g. reward")
     if len({*primary, *guardrails}) < len(primary) + len(guardrails):
-        raise InvalidValue("guardrail_metrics", ", ".join(guardrails), "each metric once, as primary or as guardrail")
+        raise InvalidValue(
+            "guardrail_metrics", ", ".join(guardrails)[:200], "each metric once, as primary or as guardrail"
+        )
 
 
 def create(experiment: Experiment, change: Change) -> Move:
