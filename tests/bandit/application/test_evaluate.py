@@ -62,7 +62,7 @@ async def test_what_a_caller_could_not_serve_counts_as_the_baseline(scenes: Scen
     small, large, other = (scene.key(arm) for arm in ("small", "large", "other"))
     rows: list[Row] = []
     for i in range(300):
-        wish = Wish(available=(small, other) if i % 2 else (small, large))
+        wish = Wish(available=(small, other, other) if i % 2 else (small, large))
         decide(scene, f"e{i}", "math", served, wish, Mode.APPLY)
         rows += [scene.decisions[f"e{i}"], scene.log(f"e{i}"), scene.outcome(f"e{i}", 1.0)]
     await scene.play(*rows)

@@ -204,7 +204,7 @@ def _narrow(wanted: FloatArray, decisions: Sequence[Decision], column: Mapping[s
     """Give to the baseline what a target would have served but the caller could not."""
     for row, decision in enumerate(decisions):
         if decision.available is not None:
-            able = [column[key] for key in decision.available if key in column]
+            able = list({column[key] for key in decision.available if key in column})  # callers may name one twice
             kept = wanted[row, able]
             wanted[row] = 0.0
             wanted[row, able] = kept
