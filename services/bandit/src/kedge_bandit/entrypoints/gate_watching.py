@@ -15,7 +15,7 @@ from kedge_bandit.domain.identifiers import PolicyName, TenantId
 from kedge_bandit.entrypoints.divergence_metrics import DivergenceMetrics
 
 MOST_CHECKING: Final = 4
-"""Checks that one process makes at once."""
+"""Checks that one process makes at once, of as many tenants: one whose answerer hangs holds up its own alone."""
 
 log = structlog.get_logger(__name__)
 
@@ -28,21 +28,24 @@ class Watching:
     watch: WatchDivergence
     read: ReadDivergence
     metrics: DivergenceMetrics
-    _running: dict[tuple[TenantId, PolicyName], "asyncio.Task[None]"] = field(default_factory=dict)
+    _running: dict[TenantId, "asyncio.Task[None]"] = field(default_factory=dict)
 
     async def look(self) -> None:
-        """Start the checks that are due, as far as there is room."""
-        self._running = {key: task for key, task in self._running.items() if not task.done()}
-        for key in await self.holdouts.due(self.watch.clock.now()):
-            if key not in self._running and len(self._running) < MOST_CHECKING:
-                self._running[key] = asyncio.create_task(self._check(*key))
+        """Start the checks that are due, the longest due first, as far as there is room."""
+        self._running = {tenant: task for tenant, task in self._running.items() if not task.done()}
+        for tenant, policy in await self.holdouts.due(self.watch.clock.now()):
+            if tenant not in self._running and len(self._running) < MOST_CHECKING:
+                self._running[tenant] = asyncio.create_task(self._check(tenant, policy))
 
     async def measure(self) -> None:
         """Begin to watch what can be watched, and state how every policy stands, for /metrics."""
         for tenant, policy in await self.holdouts.all():
-            async with self.holdouts.open(tenant) as record:
-                await watch_if_answered(record, policy, self.watch.clock.now())
-            await self._state(tenant, policy)
+            try:
+                async with self.holdouts.open(tenant) as record:
+                    await watch_if_answered(record, policy, self.watch.clock.now())
+                await self._state(tenant, policy)
+            except KedgeError as error:  # erased meanwhile, for one
+                log.warning("divergence.not_stated", tenant=tenant, policy=policy, reason=error.reason)
 
     async def close(self) -> None:
         """End what runs; another process makes it once the lease is over."""
