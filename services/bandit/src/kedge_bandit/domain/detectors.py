@@ -191,7 +191,7 @@ def in_words(reading: Reading) -> str:
 
     >>> in_words(Reading(detector="veto_rate", value=0.05, error=0.01, margin=0.014, evidence=1200.0,
     ...                  threshold=1000.0, state=()))
-    "veto rate of what was learned 5.0 %, where the baseline's allows 1.4 %; evidence 1200 of 1000"
+    "veto rate of what was learned 5.0 %, where the baseline's allows 1.4 %; evidence 1,200 of 1,000"
     """
     match detector := Secondary(reading.detector):
         case Secondary.JUDGE_GAP:
@@ -208,7 +208,7 @@ def in_words(reading: Reading) -> str:
             )
         case _:
             assert_never(detector)
-    return f"{found}; evidence {reading.evidence:.0f} of {reading.threshold:.0f}"
+    return f"{found}; evidence {reading.reached}"
 
 
 def _lift(look: Look) -> Lift:

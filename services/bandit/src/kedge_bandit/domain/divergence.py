@@ -32,6 +32,8 @@ LEAST_EPISODES: Final = 30
 LEAST_CASES: Final = 30
 """Of the sensor part, below which no check is made."""
 
+_COUNTED: Final = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Lift:
@@ -110,6 +112,12 @@ class Reading:
     def z(self) -> float:
         """By how many standard errors the value is above the margin."""
         return (self.value - self.margin) / self.error
+
+    @property
+    def reached(self) -> str:
+        """Say the evidence and the threshold; it grows by powers, and beyond a million nobody counts."""
+        evidence = f"{self.evidence:,.0f}" if self.evidence <= _COUNTED else f"over {_COUNTED:,.0f}"
+        return f"{evidence} of {self.threshold:,.0f}"
 
     @property
     def trips(self) -> bool:

@@ -136,6 +136,6 @@ def told(check: DivergenceCheck, reading: Reading) -> str:
         if lift is not None
     ]
     return (
-        f"detector {reading.detector}: evidence {reading.evidence:,.0f} of {reading.threshold:,.0f}, value "
+        f"detector {reading.detector}: evidence {reading.reached}, value "
         f"{reading.value:+.3f} over a margin of {reading.margin:.3f}; {', '.join(lifts)}"
     )

@@ -108,7 +108,7 @@ def _show(out: Console, found: Any) -> None:
             f"{one.margin:.4f}",
             f"{one.error:.4f}",
             f"{one.z:+.2f}",
-            f"{one.evidence:,.2f} of {one.threshold:,.0f}",
+            f"{one.evidence:,.4g} of {one.threshold:,.0f}",
         )
         for one in found.readings
     ]
@@ -124,7 +124,7 @@ def _lift(found: Any, side: str) -> str:
 
 
 def _evidence(found: Any) -> str:
-    return next((f"{one.evidence:,.2f}" for one in found.readings if one.detector == "divergence"), "")
+    return next((f"{one.evidence:,.4g}" for one in found.readings if one.detector == "divergence"), "")
 
 
 def _standing(found: Any) -> str:
