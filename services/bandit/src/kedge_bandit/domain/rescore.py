@@ -45,6 +45,7 @@ def rescore(judged: Iterable[Judged], spec: RewardSpec) -> tuple[Rescored, ...]:
     """Score episodes again, by action, the one with the most reward after first.
 
     >>> dear = RewardSpec(cost_reference_usd=1.0, latency_reference_ms=1.0, weight_cost=0.5, weight_latency=0.0)
+    >>> from kedge_bandit.domain.episode import SafetyVerdict
     >>> clean = SafetyVerdict.CLEAN
     >>> seen = [
     ...     Judged("large", Signals(task_success=1.0, cost_usd=0.8, safety_verdict=clean), 0.9),
