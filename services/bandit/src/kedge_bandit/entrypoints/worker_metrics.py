@@ -8,6 +8,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from kedge_bandit.application.learn import Passed
 from kedge_bandit.domain.decision import Reason
 from kedge_bandit.domain.episode import EpisodeState
+from kedge_bandit.domain.ramp_step import Step
+from kedge_bandit.domain.webhook import DeliveryState
 
 _LAG_BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
 _DELAY_BUCKETS = (0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
@@ -108,6 +110,7 @@ class WorkerMetrics:
             ("state",),
             registry=registry,
         )
+        self._messages.labels(DeliveryState.FAILED)
         self._ramps = Counter(
             "kedge_ramp_steps", "Steps that the service took by itself", (*_POLICY, "step"), registry=registry
         )
@@ -118,7 +121,10 @@ class WorkerMetrics:
         self._expiring = Gauge("kedge_proposals_expiring", about, ("tenant",), registry=registry)
 
     def passed(self, tenant: str, done: Passed, seconds: float) -> None:
-        """Record one pass."""
+        """Record one pass.
+
+        What an alert asks to rise is 0 from the first pass on: of a series that begins with 1 Prometheus sees no rise.
+        """
         self._seconds.observe(seconds)
         if done.lag_seconds is not None:
             self._lag.observe(max(0.0, done.lag_seconds))
@@ -139,6 +145,8 @@ class WorkerMetrics:
         for (policy, name), number in done.counts.items():
             self._counts.labels(tenant, policy, name).set(number)
         for policy, reason in done.held.items():
+            self._settled.labels(tenant, policy, EpisodeState.VETOED)
+            self._ramps.labels(tenant, policy, Step.ROLL_BACK)
             self._held.labels(tenant, policy).set(reason is not None)
         for policy, closed in done.closed.items():
             for reason in (Reason.BUDGET, Reason.CAP):

@@ -1,6 +1,7 @@
 """Run scenarios over seeds on every core, and put what was found into one document that depends on nothing else."""
 
 import hashlib
+import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -54,7 +55,8 @@ def run(
     Args:
         done: told the name of each one that has been played.
     """
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+    fresh = multiprocessing.get_context("spawn")  # the caller may have threads, which a forked child would lack
+    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
         begun = [_begin(pool, SCENARIOS[name], seeds, with_peers=with_peers) for name in names]
         found = []
         for tasks in begun:
