@@ -80,6 +80,7 @@ def test_decisions_are_found_by_what_is_known_of_them(services: Services) -> Non
     early = Timestamp()
     early.FromDatetime(datetime.now(UTC) - timedelta(days=1))
     assert decisions(services, end_time=early) == []
+    assert decisions(services, end_time=Timestamp(seconds=-1)) == []
 
 
 def test_a_token_that_is_none_is_refused(services: Services) -> None:

@@ -1,5 +1,6 @@
 """The console's pages about the record: walls between tenants, roles, hostile text, and the stream of an open page."""
 
+import asyncio
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from kedge.bandit.v1 import decision_pb2, decision_service_pb2, episode_pb2, episode_service_pb2
+from kedge_bandit.adapters.console.live import MOST_OF_ONE
 from tests.e2e.test_console import HOSTILE, OWN_PARTS, parts_of
 from tests.fixtures.console import SAME_ORIGIN, Place, running_console, wait_for_console
 from tests.fixtures.played import open_incident, play
@@ -129,6 +131,27 @@ def test_hostile_names_are_shown_and_do_nothing(place: Place) -> None:
         assert "script&gt;alert(1)" in page.text
         assert "\u202e" not in page.text
         assert parts_of(page.text) <= OWN_PARTS
+
+
+def test_pages_that_open_at_once_hold_no_more_streams_than_one_after_another(place: Place) -> None:
+    with place.visitor("acme", person="eve") as client:
+        cookies = dict(client.cookies)
+
+    async def told(client: httpx.AsyncClient, all_said: asyncio.Barrier) -> bool:
+        async with client.stream("GET", "/tenants/acme/live") as stream:
+            lines = stream.aiter_lines()  # which closes the stream when it is let go
+            first = await anext(lines, "")
+            await all_said.wait()
+            return stream.status_code == httpx.codes.OK and first == "retry: 3000"
+
+    async def opened(count: int) -> int:
+        all_said = asyncio.Barrier(count)
+        async with httpx.AsyncClient(
+            base_url=place.address, cookies=cookies, headers=SAME_ORIGIN, timeout=60
+        ) as client:
+            return sum(await asyncio.gather(*(told(client, all_said) for _ in range(count))))
+
+    assert asyncio.run(opened(3 * MOST_OF_ONE)) == MOST_OF_ONE
 
 
 def test_a_stream_tells_that_something_happened_and_nothing_else_and_ends_with_the_console(place: Place) -> None:

@@ -126,6 +126,29 @@ async def test_what_has_resolved_or_stops_nothing_or_is_not_there_freezes_nothin
     assert await mode(doors, tenant) == policy_pb2.MODE_APPLY
 
 
+@pytest.mark.parametrize("labels", [{"tenant": "No Name"}, {"policy": ""}, {"policy": "a/b"}])
+async def test_an_alert_that_names_nothing_keeps_no_other_from_its_freeze(doors: Doors, labels: dict[str, str]) -> None:
+    tenant = await policy_of(doors)
+    key = await doors.key(tenant, Role.ALARM)
+    nameless = alert(tenant)
+    nameless["labels"] |= labels
+    status, answer = await sent(doors, key, nameless, alert(tenant))
+    assert (status, sorted(answer["policies"].values())) == (200, ["FROZEN", "NOT_FOUND"])
+    assert await mode(doors, tenant) == policy_pb2.MODE_FROZEN
+
+
+async def test_an_alert_nested_deeply_is_refused(doors: Doors) -> None:
+    tenant = await policy_of(doors)
+    nested: dict[str, Any] = {}
+    for _ in range(900):
+        nested = {"a": nested}
+    key = await doors.key(tenant, Role.ALARM)
+    for hostile in ({"fingerprint": nested}, {"annotations": {"summary": nested}}):
+        status, answer = await sent(doors, key, {**alert(tenant), **hostile})
+        assert status == 400
+        assert "is no text" in answer["error"]
+
+
 async def test_an_alarm_of_one_tenant_cannot_stop_another(doors: Doors) -> None:
     mine, other = await policy_of(doors), await policy_of(doors)
     key = await doors.key(mine, Role.ALARM)

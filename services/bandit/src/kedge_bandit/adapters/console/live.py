@@ -30,9 +30,12 @@ async def show(visit: Visit) -> Response:
 
 
 async def _told(visit: Visit, newest: int) -> AsyncIterator[str]:
+    if visit.session.streams >= MOST_OF_ONE:  # others began since the page asked
+        return
     visit.session.streams += 1
-    watch = _watch(visit, newest)
+    watch = None
     try:
+        watch = _watch(visit, newest)
         yield "retry: 3000\n\n"
         async for name in _names(watch, visit.closing):
             yield f"event: {name}\ndata: \n\n"

@@ -178,7 +178,8 @@ def _interval(time: Any, start: datetime, width: timedelta) -> Any:
 
 def first_at(moment: datetime) -> DecisionId:
     """Give the id that no decision at a moment or later comes before: a UUIDv7 begins with its milliseconds."""
-    return DecisionId(str(UUID(int=(int(moment.timestamp() * 1000) << 80) | (7 << 76) | (1 << 63))))
+    milliseconds = max(0, int(moment.timestamp() * 1000))  # before 1970 nothing was decided
+    return DecisionId(str(UUID(int=(milliseconds << 80) | (7 << 76) | (1 << 63))))
 
 
 def _fits(decision: Decision, search: DecisionSearch) -> bool:

@@ -28,7 +28,7 @@ from kedge_bandit.domain.errors import (
     TenantDenied,
     Unauthenticated,
 )
-from kedge_bandit.domain.identifiers import PolicyName, TenantId, parse_policy
+from kedge_bandit.domain.identifiers import parse_policy
 from kedge_bandit.domain.principal import Permission, Principal
 
 PATH: Final = "/alerts/v1/freeze"
@@ -42,18 +42,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Alert:
-    """A firing alert: what it is called, whom it names, what it says, and which one it is."""
+    """A firing alert: what it is called, the policy it names as a resource, what it says, and which one it is."""
 
     name: str
-    tenant: TenantId
-    policy: PolicyName
+    subject: str
     says: str
     key: str
-
-    @property
-    def subject(self) -> str:
-        """The policy that it stops, as a resource name."""
-        return f"tenants/{self.tenant}/policies/{self.policy}"
 
     def order(self, caller: Principal) -> Order:
         """Ask for the freeze, once for this alert."""
@@ -95,13 +89,13 @@ class Alerts:
 
     async def _freeze(self, alert: _Alert, caller: Principal) -> str:
         try:
-            caller.check(Permission.ALARM, alert.tenant)
-            order = alert.order(caller.within(alert.tenant))
-            if not await self.heed(alert.tenant, alert.policy, order):
+            tenant, policy = parse_policy(alert.subject)
+            caller.check(Permission.ALARM, tenant)
+            if not await self.heed(tenant, policy, alert.order(caller.within(tenant))):
                 return "UNCHANGED"
-        except (TenantDenied, PolicyNotFound):
+        except (InvalidName, TenantDenied, PolicyNotFound):  # one that names nothing keeps no other from its freeze
             return "NOT_FOUND"
-        log.warning("alert.frozen", alert=alert.name, tenant=alert.tenant, policy=alert.policy)
+        log.warning("alert.frozen", alert=alert.name, tenant=tenant, policy=policy)
         return "FROZEN"
 
 
@@ -120,18 +114,20 @@ def _firing(message: object) -> Iterable[_Alert]:
         labels = _mapping(found.get("labels"))
         if found.get("status") != "firing" or labels.get(STOPS[0]) != STOPS[1]:
             continue
-        try:
-            tenant, policy = parse_policy(f"tenants/{labels.get('tenant')}/policies/{labels.get('policy')}")
-        except InvalidName as error:
-            raise ValueError(str(error)) from error
-        which = f"{found.get('fingerprint')} {found.get('startsAt')}"
+        which = f"{_text(found, 'fingerprint')} {_text(found, 'startsAt')}"
         yield _Alert(
-            str(labels.get("alertname", "")),
-            tenant,
-            policy,
-            str(_mapping(found.get("annotations", {})).get("summary", "")),
+            _text(labels, "alertname"),
+            f"tenants/{_text(labels, 'tenant')}/policies/{_text(labels, 'policy')}",
+            _text(_mapping(found.get("annotations", {})), "summary"),
             hashlib.sha256(which.encode()).hexdigest(),
         )
+
+
+def _text(of: Mapping[str, object], name: str) -> str:
+    value = of.get(name, "")
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` is no text")
+    return value
 
 
 def _mapping(value: object) -> Mapping[str, object]:
