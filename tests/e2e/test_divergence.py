@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -14,11 +13,11 @@ from kedge.bandit.v1 import decision_pb2, decision_service_pb2, policy_pb2, poli
 from kedge.bandit.v1 import governance_service_pb2 as pb
 from tests.fixtures.chat_server import ChatServer, chat_server
 from tests.fixtures.core_app import refusal
-from tests.fixtures.database import open_folder
 from tests.fixtures.flattery import answer, flattered_policy, import_holdout, play
+from tests.fixtures.gated_stack import gated_stack
 from tests.fixtures.receiver import Receiver, receiving
 from tests.fixtures.second_person import person
-from tests.fixtures.stack import Services, Stack, free_port, is_serving, running_stack, wait_for
+from tests.fixtures.stack import Services, Stack, wait_for
 
 TENANT = "flattered"
 POLICY = f"tenants/{TENANT}/policies/support"
@@ -40,13 +39,7 @@ def told() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def watched(chat: ChatServer, told: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    port = free_port()
-    with ExitStack() as exits:
-        folder = exits.enter_context(open_folder())
-        settings = {"KEDGE_GATE_PORT": str(port), "KEDGE_GATE_METRICS_PORT": "0"}
-        stack = exits.enter_context(running_stack("", folder, **settings))
-        stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{port}"
-        wait_for(lambda: is_serving(f"127.0.0.1:{port}"), "the gate to serve")
+    with gated_stack() as stack:
         key = stack.tenant(TENANT)
         stack.put_policy(flattered_policy(TENANT))
         hook = ("webhook", "put", TENANT, "chat", "--url", told.url, "--on", "*", "--because", "a test")

@@ -4,7 +4,6 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from kedge.bandit.v1 import (
 )
 from tests.fixtures.chat_server import ChatServer, chat_server
 from tests.fixtures.core_app import now
-from tests.fixtures.database import open_folder
 from tests.fixtures.flattery import FLATTERER, flattered_policy, import_holdout
-from tests.fixtures.stack import Services, Stack, free_port, is_serving, running_stack, wait_for
+from tests.fixtures.gated_stack import gated_stack
+from tests.fixtures.stack import Services, Stack, wait_for
 
 TENANT = "ready"
 POLICY = f"tenants/{TENANT}/policies/support"
@@ -49,13 +48,7 @@ def chat() -> Iterator[ChatServer]:
 @pytest.fixture(scope="module")
 def ready(chat: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Give a running service whose one tenant has played, was checked once, and was stopped once."""
-    port = free_port()
-    with ExitStack() as exits:
-        folder = exits.enter_context(open_folder())
-        settings = {"KEDGE_GATE_PORT": str(port), "KEDGE_GATE_METRICS_PORT": "0"}
-        stack = exits.enter_context(running_stack("", folder, **settings))
-        stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{port}"
-        wait_for(lambda: is_serving(f"127.0.0.1:{port}"), "the gate to serve")
+    with gated_stack() as stack:
         key = stack.tenant(TENANT)
         stack.put_policy(flattered_policy(TENANT))
         import_holdout(stack, TENANT, chat.address, tmp_path_factory.mktemp("holdout"))

@@ -16,9 +16,9 @@ from kedge.bandit.v1 import governance_service_pb2 as pb
 from kedge.bandit.v1 import policy_pb2
 from kedge.bandit.v1.audit_event_pb2 import AuditEvent
 from tests.fixtures.chat_server import chat_server
-from tests.fixtures.database import open_folder
 from tests.fixtures.flattery import answer, flattered_policy, import_holdout, play
-from tests.fixtures.stack import Stack, free_port, free_ports, is_serving, running_stack, wait_for
+from tests.fixtures.gated_stack import gated_stack
+from tests.fixtures.stack import Stack, free_ports, is_serving, wait_for
 from tests.observability.monitoring import PROGRAMS, Monitoring, monitoring, program
 from tests.trust.size import IS_FULL, of
 
@@ -58,14 +58,11 @@ class Demo:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """Two tenants under the same traffic; on the holdout the flatterer is right in one and wrong in the other."""
     with ExitStack() as exits:
-        folder = exits.enter_context(open_folder())
-        gate, first = free_port(), free_ports(3)
+        first = free_ports(3)
         ports = (first, first + 1, first + 2)
         names = ("KEDGE_METRICS_PORT", "KEDGE_WORKER_METRICS_PORT", "KEDGE_GATE_METRICS_PORT")
         settings = {name: str(port) for name, port in zip(names, ports, strict=True)}
-        stack = exits.enter_context(running_stack("", folder, KEDGE_GATE_PORT=str(gate), **settings))
-        stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{gate}"
-        wait_for(lambda: is_serving(f"127.0.0.1:{gate}"), "the gate to serve")
+        stack = exits.enter_context(gated_stack(**settings))
         keys = {}
         for tenant, answers in ((HEALTHY, lambda _: "right"), (HACKED, answer)):
             keys[tenant] = stack.tenant(tenant)
@@ -77,7 +74,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
             checked(stack, tenant)
         hold(stack, tmp_path_factory.mktemp("proposal"))
         stack.kill("gate")  # it looks at every holdout when it starts again
-        wait_for(lambda: is_serving(f"127.0.0.1:{gate}"), "the gate to serve again")
+        wait_for(lambda: is_serving(stack.environment["KEDGE_GATE_ADDRESS"]), "the gate to serve again")
         let_go_on(stack)
         yield Demo(stack, ports, keys)
 

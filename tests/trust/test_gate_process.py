@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from tests.fixtures.database import open_folder
+from tests.fixtures.gated_stack import gated_stack
 from tests.fixtures.gating import ANSWERS, enough_cases
 from tests.fixtures.proposing import prompted
-from tests.fixtures.stack import Stack, free_port, is_serving, running_stack, wait_for
+from tests.fixtures.stack import Stack, wait_for
 
 TENANT = "gated"
 SLOW = ANSWERS.replace("for line in sys.stdin:", "import time\nfor line in sys.stdin:\n    time.sleep(0.2)")
@@ -21,15 +21,10 @@ SLOW = ANSWERS.replace("for line in sys.stdin:", "import time\nfor line in sys.s
 
 @pytest.fixture(scope="module")
 def gated() -> Iterator[Stack]:
-    port = free_port()
-    with open_folder() as folder:
-        settings = {"KEDGE_GATE_PORT": str(port), "KEDGE_GATE_METRICS_PORT": "0"}
-        with running_stack("", folder, **settings) as stack:
-            stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{port}"
-            wait_for(lambda: is_serving(f"127.0.0.1:{port}"), "the gate to serve")
-            stack.tenant(TENANT)
-            stack.put_policy(prompted(f"tenants/{TENANT}"))
-            yield stack
+    with gated_stack() as stack:
+        stack.tenant(TENANT)
+        stack.put_policy(prompted(f"tenants/{TENANT}"))
+        yield stack
 
 
 def kedge(stack: Stack, *arguments: str) -> Any:

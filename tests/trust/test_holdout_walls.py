@@ -20,9 +20,9 @@ from kedge_bandit.entrypoints.profile import can_read_holdout, check_database
 from kedge_bandit.entrypoints.settings import Profile, Settings
 from tests.architecture.tree import ROOT
 from tests.fixtures.core_app import ask, log, refusal
-from tests.fixtures.database import open_folder
+from tests.fixtures.gated_stack import gated_stack
 from tests.fixtures.policies import two_models
-from tests.fixtures.stack import Stack, free_port, is_serving, running_stack, wait_for
+from tests.fixtures.stack import Stack, wait_for
 
 TENANT = "walled"
 POLICY = f"tenants/{TENANT}/policies/support"
@@ -42,12 +42,9 @@ PROCESSES = ("server", "worker", "web")
 @pytest.fixture(scope="module")
 def walled() -> Iterator[Stack]:
     """Run everything over the embedded database, where each process has its own login."""
-    gate = {"KEDGE_GATE_PORT": str(free_port()), "KEDGE_GATE_METRICS_PORT": "0"}
-    with open_folder() as folder, running_stack("", folder, **gate) as stack:
+    with gated_stack() as stack:
         stack.tenant(TENANT)
         stack.put_policy(two_models(TENANT))
-        stack.environment["KEDGE_GATE_ADDRESS"] = f"127.0.0.1:{gate['KEDGE_GATE_PORT']}"
-        wait_for(lambda: is_serving(stack.environment["KEDGE_GATE_ADDRESS"]), "the gate to serve")
         yield stack
 
 

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from kedge_bandit.application.take_turns import AT_ONCE, TakeTurns, giving_way
 from kedge_bandit.domain.identifiers import TenantId
 
-GREEDY = TenantId("greedy")
-
 
 class Reports:
     """Reports that last until they are let go; notes which of them began."""
