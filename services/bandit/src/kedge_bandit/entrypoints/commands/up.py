@@ -5,6 +5,7 @@ It keeps what it learned under its folder, so that the next one goes on from the
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -173,7 +174,7 @@ def _set_the_exam(stage: Stage, policy: str) -> None:
     cases, answerer = stage.out / "cases.jsonl", stage.out / "answerer.json"
     program = stage.settings.data_dir / "gate" / "scripts" / MODEL
     program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(f"#!{sys.executable}\nfrom kedge_demo.exam import main\n\nmain()\n", encoding="utf-8")
+    program.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -m kedge_demo.exam\n", encoding="utf-8")
     program.chmod(0o700)
     stage.module("kedge_demo.exam", "--cases", str(cases))
     answerer.write_text(json.dumps({"answerer": {"kind": "ANSWERER_KIND_SCRIPT", "address": MODEL}}), encoding="utf-8")
